@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from robocache.normalization.window_statistics import WindowStatistics as WindowStatistics
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
+    from robocache.store.jpeg_frames import JpegFrames as JpegFrames
     from robocache.store.merge import merge_stores as merge_stores
     from robocache.store.ragged import RaggedArray as RaggedArray
     from robocache.store.shard import ShardWriter as ShardWriter
@@ -74,6 +75,7 @@ __all__ = [
     "Conversion",
     "EpisodeStore",
     "Episodes",
+    "JpegFrames",
     "LiveAligner",
     "LiveBatch",
     "LiveStats",
@@ -134,6 +136,7 @@ _HOME = {
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
     "Episodes": "robocache.loader.sampling.episodes",
+    "JpegFrames": "robocache.store.jpeg_frames",
     "LiveAligner": "robocache.live.aligner",
     "LiveBatch": "robocache.live.batch",
     "LiveStats": "robocache.live.stats",

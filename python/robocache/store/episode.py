@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from robocache.store.dtypes import stored, without_mask
+from robocache.store.dtypes import without_mask
 from robocache.store.library import MAX_SUBSETS
-from robocache.store.ragged import RaggedArray
 from robocache.store.source_state import RecordingState
 from robocache.store.spool import Bytes, Column, Kept, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
+from robocache.store.value_columns import value_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Addition = Bytes | Kept | Column
@@ -26,8 +26,8 @@ class Rows:
         entry: The stream.
         rows: The number of rows.
         first, last: Times of the first and the last row in nanoseconds, for an episode.
-        columns: "values" and "times"; "row_lengths" of a ragged stream, I64; "received" and "valid"
-            if any row has them.
+        columns: "times", the columns of :mod:`.value_columns`; "received" and "valid" if any row
+            has them.
     """
 
     def __init__(self, entry: StreamEntry, spool: Spool) -> None:
@@ -35,7 +35,11 @@ class Rows:
         self.rows = 0
         self.first = 0
         self.last = 0
-        names = ("values", "times", "row_lengths") if entry.is_ragged else ("values", "times")
+        names = ["values", "times"]
+        if entry.is_ragged:
+            names.append("row_lengths")
+        if entry.encoding is not None:
+            names += ["entries", "entry_lengths", "scan_bits"]
         self.columns: dict[str, Column] = {name: spool.column() for name in names}
 
     def plan(
@@ -175,32 +179,23 @@ class EpisodeWriter:
         name = check_name(stream)
         times = _times(f"{name}.times", times_ns)
         n = len(times)
-        ragged = values if isinstance(values, RaggedArray) else None
-        dtype, rows = stored(f"{name}.values", values if ragged is None else ragged.items)
-        if ragged is not None and len(ragged) != n:
-            raise ValueError(f"{name}.values: expected {n} rows, got {len(ragged)} ragged rows")
-        if ragged is None and (rows.ndim == 0 or len(rows) != n):
-            raise ValueError(f"{name}.values: expected [{n}, ...], got {list(rows.shape)}")
-        mine = self.streams.get(name)
-        got = StreamEntry(name, dtype, rows.shape[1:], is_ragged=ragged is not None)
-        entry = self._fit(mine, got)
         arrived = None if received is None else _times(f"{name}.received", received, n)
         flags = None if valid is None else _flags(f"{name}.valid", valid, n)
+        got, arrays = value_columns(name, values, n, flags)
+        mine = self.streams.get(name)
+        entry = self._fit(mine, got)
         _check_ascending(f"{name}.times", times, mine)
         if n == 0:
             return
         if mine is None:
             mine = Rows(entry, self.spool)
             mine.first = int(times[0])
-        lengths = None if ragged is None else ragged.lengths.astype("<i8")
-        arrays = {
-            "values": rows,
-            "times": times,
-            "row_lengths": lengths,
-            "received": arrived,
-            "valid": flags,
-        }
-        new = {column: bytes_of(array) for column, array in arrays.items() if array is not None}
+        arrays["times"] = times
+        if arrived is not None:
+            arrays["received"] = arrived
+        if flags is not None:
+            arrays["valid"] = flags
+        new = {column: bytes_of(array) for column, array in arrays.items()}
         columns, pairs = mine.plan(self.spool, n, new)
         self.spool.add(pairs)
         mine.columns = columns
@@ -211,7 +206,7 @@ class EpisodeWriter:
     def _fit(self, mine: Rows | None, got: StreamEntry) -> StreamEntry:
         if mine is not None and mine.entry.layout != got.layout:
             raise ValueError(f"{got.name}.values: expected {mine.entry}, got {got}")
-        return self._known.fit(got.name, *got.layout)
+        return self._known.fit(got)
 
     def finish(self) -> None:
         """Ends the episode and adds it to the shard.

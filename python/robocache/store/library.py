@@ -61,6 +61,10 @@ class Rows(ctypes.Structure):
         ("received", c_int64),
         ("valid", c_int64),
         ("row_offsets", c_int64),
+        ("entries", c_int64),
+        ("entry_count", c_int64),
+        ("entry_offsets", c_int64),
+        ("scan_bits", c_int64),
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from robocache.store.library import OpenStore
-from robocache.store.streams import StreamEntry, StreamMetadata
+from robocache.store.streams import Encoding, StreamEntry, StreamMetadata
 
 NAME = "manifest.json"
 FORMAT = "robocache-store"
@@ -126,6 +126,7 @@ def _stream_json(stream: StreamEntry) -> dict[str, Any]:
         "name": stream.name,
         "dtype": stream.dtype,
         "shape": (None, *stream.shape) if stream.is_ragged else stream.shape,
+        **({} if stream.encoding is None else {"encoding": vars(stream.encoding)}),
         "method": metadata.method or stream.default_method,
         "units": metadata.units,
         "channels": metadata.channels,
@@ -185,6 +186,10 @@ def _stream(stream: dict[str, Any]) -> StreamEntry:
     )
     shape = tuple(stream["shape"])
     is_ragged = shape[:1] == (None,)
+    encoding = None
+    if (stated := stream.get("encoding")) is not None and is_ragged:
+        sizes = tuple(stated["shape"])
+        encoding = Encoding(stated["name"], sizes, stated["mcus_per_entry"])
     return StreamEntry(
-        stream["name"], stream["dtype"], shape[is_ragged:], metadata, is_ragged=is_ragged
+        stream["name"], stream["dtype"], shape[is_ragged:], metadata, is_ragged, encoding
     )

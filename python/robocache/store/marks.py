@@ -16,12 +16,12 @@ from robocache.store.episode_store import EpisodeStore
 from robocache.store.history import Marking
 from robocache.store.library import OpenStore, Rows
 from robocache.store.manifest import parse_manifest
-from robocache.store.ragged import item_chunks
 from robocache.store.rewrite import rewrite_shard
 from robocache.store.rows import rows_of
 from robocache.store.shard import ShardFile
 from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import StreamInfo, stream_infos
+from robocache.store.value_columns import value_chunks
 from robocache.store.writer import StoreWriter
 
 _CHUNK_BYTES = 1 << 20  # of values per update of the statistics
@@ -167,7 +167,7 @@ class _Shards:
             rows = rows_of(self._store, place, info, STORAGE[info.type_name])
             flags = valid.get(shard, {}).get(name, rows.valid)
             of_shard = StreamStatistics(info.type_name, info.shape)
-            for values, valid_of in item_chunks(rows.values, flags, info.row_bytes, _CHUNK_BYTES):
+            for values, valid_of in value_chunks(rows.values, flags, info.row_bytes, _CHUNK_BYTES):
                 of_shard.update(values, valid_of)
             total = total.merged(of_shard)
         return total

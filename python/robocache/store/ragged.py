@@ -9,7 +9,7 @@ Row i is items[offsets[i] : offsets[i + 1]]:
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -171,29 +171,6 @@ def _checked_offsets(offsets: ArrayLike, items: int) -> NDArray[np.int64]:
 
 def _text(array: NDArray[Any]) -> str:
     return f"{array.dtype}[{', '.join(['*', *map(str, array.shape[1:])])}]"
-
-
-def item_chunks(
-    values: Any, flags: NDArray[np.bool_] | None, item_bytes: int, chunk_bytes: int
-) -> Iterator[tuple[NDArray[Any], NDArray[np.bool_] | None]]:
-    """Yields rows, or the items of ragged rows, in chunks, with the flag of the row of each.
-
-    Args:
-        values: [N, *shape], or a RaggedArray of N rows.
-        flags: [N], or None.
-        item_bytes: Size of a row; of an item of a ragged row.
-        chunk_bytes: Size of a chunk.
-    """
-    items = values.items if isinstance(values, RaggedArray) else values
-    step = max(1, chunk_bytes // item_bytes)
-    for begin in range(0, len(items), step):
-        end = min(begin + step, len(items))
-        part = flags
-        if flags is not None and isinstance(values, RaggedArray):
-            part = flags_of_items(flags, values.offsets, begin, end)
-        elif flags is not None:
-            part = flags[begin:end]
-        yield items[begin:end], part
 
 
 def flags_of_items(

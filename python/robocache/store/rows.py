@@ -15,8 +15,9 @@ from robocache.core.display import counted, cut, listed, method_text, short
 from robocache.core.names import MethodName
 from robocache.core.tables import html_table
 from robocache.store.dtypes import STORAGE
+from robocache.store.jpeg_frames import JpegFrames
 from robocache.store.library import EpisodeMetadata, OpenStore, Rows
-from robocache.store.ragged import RaggedArray, of_checked_offsets
+from robocache.store.ragged import of_checked_offsets
 from robocache.store.stream_info import StreamInfo
 
 _TIME_BYTES = 8
@@ -31,7 +32,8 @@ class StreamRows:
     """
 
     values: Any
-    """An array [N, the row's shape...]; of a ragged stream a :class:`RaggedArray` of N rows"""
+    """An array [N, the row's shape...]; of a ragged stream a :class:`RaggedArray`, of
+    encoded images :class:`JpegFrames`, of N rows"""
     times: NDArray[np.int64]
     """[N], nanoseconds"""
     received: NDArray[np.int64] | None
@@ -75,8 +77,10 @@ class StreamRows:
 
     def __repr__(self) -> str:
         extras = [name for name in ("received", "valid") if getattr(self, name) is not None]
-        is_ragged = isinstance(self.values, RaggedArray)
-        values = repr(self.values) if is_ragged else f"{self.values.dtype}{list(self.values.shape)}"
+        is_array = isinstance(self.values, np.ndarray)
+        values = (
+            repr(self.values) if not is_array else f"{self.values.dtype}{list(self.values.shape)}"
+        )
         words = [values, "times", *extras]
         if self.method != "linear":
             words.append(f"method={short(self.method)}")
@@ -108,11 +112,14 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, file, offset)
 
-    values = view(place.values, dtype, (place.items, *info.shape))
-    if info.is_ragged:
+    is_encoded = info.encoding is not None
+    values = view(place.values, dtype, (place.items, *(() if is_encoded else info.shape)))
+    if info.is_ragged or is_encoded:
         # The shard's offsets, of which the first may be above 0; an absent stream has none.
         absolute = view(place.row_offsets, np.int64, (count + 1,)) if count else np.zeros(1, int)
         values = of_checked_offsets(values, absolute - absolute[0])
+    if is_encoded:
+        values = JpegFrames(values, info.shape)
     return StreamRows(
         values,
         view(place.times, np.int64, (count,)),
@@ -136,6 +143,7 @@ def merged(places: Iterable[Rows]) -> list[Rows]:
         ):
             last.rows += place.rows  # all columns of a stream have the same order of rows
             last.items += place.items
+            last.entry_count += place.entry_count
         else:
             result.append(place)
     return result

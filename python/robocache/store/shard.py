@@ -19,16 +19,15 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import EpisodeWriter, Rows
 from robocache.store.files import NewFile
 from robocache.store.library import MAX_SUBSETS
-from robocache.store.ragged import flags_of_items
 from robocache.store.shard_header import header_bytes
+from robocache.store.shard_values import value_tensors
 from robocache.store.source_state import KEY, RecordingState, to_text
-from robocache.store.spool import Bytes, Column, Kept, Memory, Reader, Spool
+from robocache.store.spool import Bytes, Column, Kept, Memory, Spool
 from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_metadata
 
@@ -209,7 +208,7 @@ class ShardWriter:
         changes: list[tuple[Rows, dict[str, Column], Rows]] = []
         pairs: list[tuple[Column, Bytes | Kept | Column]] = []
         for name, new in episode.streams.items():
-            entry = self._known.fit(name, *new.entry.layout)
+            entry = self._known.fit(new.entry)
             if name not in streams:
                 streams[name] = Rows(entry, self._spool)
             ours = streams[name]
@@ -225,7 +224,7 @@ class ShardWriter:
         for ours, columns, new in changes:
             ours.columns = columns
             ours.rows += new.rows
-            self._known.keep(self._known.fit(new.entry.name, *new.entry.layout))
+            self._known.keep(self._known.fit(new.entry))
             self._lengths.setdefault(new.entry.name, []).append((self.episodes, new.rows))
         self._streams = streams
         self._note(episode)
@@ -264,7 +263,7 @@ class ShardWriter:
         if not self.is_whole:
             raise ValueError("shard: expected whole episodes, got one that was interrupted")
         statistics = {
-            name: StreamStatistics(rows.entry.dtype, rows.entry.shape)
+            name: StreamStatistics(rows.entry.dtype, rows.entry.values_shape)
             for name, rows in self._streams.items()
         }
         tensors = sorted(self._tensors(statistics), key=lambda t: -STORAGE[t.dtype].itemsize)
@@ -311,12 +310,9 @@ class ShardWriter:
         for name, rows in self._streams.items():
             n = rows.rows
             entry = rows.entry
-            offsets = _row_offsets(rows) if entry.is_ragged else None
-            items = n if offsets is None else int(offsets[-1])
-            values = _values(rows, offsets, statistics[name])
-            yield _Tensor(f"{name}/values", entry.dtype, (items, *entry.shape), values)
-            if offsets is not None:
-                yield _Tensor(f"{name}/row_offsets", "I64", (n + 1,), [offsets.tobytes()])
+            tensors = value_tensors(rows, statistics[name])
+            for part, (dtype, shape, chunks) in tensors.items():
+                yield _Tensor(f"{name}/{part}", dtype, shape, chunks)
             times = rows.columns["times"].chunks(_CHUNK_BYTES)
             yield _Tensor(f"{name}/times", "I64", (n,), times)
             lengths = np.zeros(e + 1, "<i8")
@@ -337,38 +333,6 @@ class ShardWriter:
         yield _Tensor("episode/source_offsets", "I64", (e + 1,), [offsets.tobytes()])
         text = b"".join(sources)
         yield _Tensor("episode/source", "U8", (len(text),), [text])
-
-
-def _row_offsets(rows: Rows) -> NDArray[np.int64]:
-    """[N+1] the offsets of a ragged stream's rows."""
-    offsets = np.zeros(rows.rows + 1, "<i8")
-    lengths = Reader(rows.columns["row_lengths"]).take(8 * rows.rows)
-    np.cumsum(np.frombuffer(lengths, "<i8"), out=offsets[1:])
-    return offsets
-
-
-def _values(
-    rows: Rows, row_offsets: NDArray[np.int64] | None, statistics: StreamStatistics
-) -> Iterator[Bytes]:
-    """The values in chunks, which update `statistics` on the way."""
-    entry = rows.entry
-    n = max(1, _CHUNK_BYTES // entry.row_bytes)
-    valid = Reader(rows.columns["valid"]) if "valid" in rows.columns else None
-    of_rows = None  # the flags of ragged rows, which chunks of items do not respect
-    if valid is not None and row_offsets is not None:
-        of_rows = np.frombuffer(valid.take(rows.rows), np.bool_)
-    begin = 0
-    for chunk in rows.columns["values"].chunks(n * entry.row_bytes):
-        values = np.frombuffer(chunk, STORAGE[entry.dtype]).reshape(-1, *entry.shape)
-        end = begin + len(values)
-        flags: NDArray[np.bool_] | None = None
-        if of_rows is not None and row_offsets is not None:
-            flags = flags_of_items(of_rows, row_offsets, begin, end)
-        elif valid is not None:
-            flags = np.frombuffer(valid.take(len(values)), np.bool_)
-        statistics.update(values, flags)
-        begin = end
-        yield chunk
 
 
 def _header(tensors: Iterable[_Tensor], recordings: Sequence[RecordingState | None]) -> bytes:

@@ -72,6 +72,8 @@ class StreamInfo(ShortRepr):
     """Statistics of the values, if they were computed."""
     is_ragged: bool = False
     """Whether rows have different numbers of items: a row is [n, *shape]."""
+    encoding: Literal["jpeg"] | None = None
+    """How the images of the stream are stored; `shape` is that of a decoded row."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -104,6 +106,8 @@ class StreamInfo(ShortRepr):
     @property
     def row_text(self) -> str:
         """Type and shape of a row: "F32[7]", "F32[*,3]" of ragged rows of points."""
+        if self.encoding is not None:
+            return f"{self.encoding.upper()}[{','.join(map(str, self.shape))}]"
         sizes = ["*"] * self.is_ragged + [str(size) for size in self.shape]
         return f"{self.type_name}[{','.join(sizes)}]" if sizes else self.type_name
 
@@ -163,7 +167,7 @@ def stream_infos(manifest: Manifest, store: OpenStore) -> dict[str, StreamInfo]:
         infos[stream.name] = StreamInfo(
             name=stream.name,
             type_name=stream.dtype,
-            shape=stream.shape,
+            shape=stream.values_shape,
             method=cast("MethodName | tuple[tuple[str, int], ...]", metadata.method),
             units=metadata.units,
             channels=metadata.channels,
@@ -172,7 +176,8 @@ def stream_infos(manifest: Manifest, store: OpenStore) -> dict[str, StreamInfo]:
             source=metadata.source,
             rows=store.count_rows(number),
             statistics=summary_of(summaries[stream.name]) if stream.name in summaries else None,
-            is_ragged=stream.is_ragged,
+            is_ragged=stream.is_ragged and stream.encoding is None,
+            encoding=cast("Literal['jpeg'] | None", stream.encoding and stream.encoding.name),
         )
     return infos
 

@@ -44,6 +44,21 @@ class StreamMetadata:
 
 
 @dataclass(frozen=True)
+class Encoding:
+    """How the bytes of a stream's rows encode images.
+
+    Attributes:
+        name: "jpeg".
+        shape: (H, W, C) of a decoded row.
+        mcus_per_entry: MCUs for each entry of the index of a frame: robocache/jpeg.h.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    mcus_per_entry: int
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """A stream of a shard or a store.
 
@@ -54,6 +69,7 @@ class StreamEntry:
             row.
         metadata: Further metadata.
         is_ragged: Whether rows have different numbers of items: a row is [n, *shape].
+        encoding: For rows of bytes that are encoded images; None for others.
     """
 
     name: str
@@ -61,6 +77,12 @@ class StreamEntry:
     shape: tuple[int, ...]
     metadata: StreamMetadata = StreamMetadata()
     is_ragged: bool = False
+    encoding: Encoding | None = None
+
+    @property
+    def values_shape(self) -> tuple[int, ...]:
+        """Shape of a row of values, decoded where the stream is encoded; of a ragged row's item."""
+        return self.shape if self.encoding is None else self.encoding.shape
 
     @property
     def elements(self) -> int:
@@ -78,11 +100,13 @@ class StreamEntry:
         return "linear" if self.dtype in FLOATS and not self.is_ragged else "previous"
 
     @property
-    def layout(self) -> tuple[str, tuple[int, ...], bool]:
-        """Element type, shape, and whether ragged: the same for all rows of the stream."""
-        return self.dtype, self.shape, self.is_ragged
+    def layout(self) -> tuple[str, tuple[int, ...], bool, Encoding | None]:
+        """Element type, shape, whether ragged, encoding: the same for all rows of the stream."""
+        return self.dtype, self.shape, self.is_ragged, self.encoding
 
     def __str__(self) -> str:
+        if self.encoding is not None:
+            return f"{self.encoding.name.upper()} frames of shape {list(self.encoding.shape)}"
         sizes = ["*"] * self.is_ragged + [str(size) for size in self.shape]
         return f"{self.dtype} rows of shape [{', '.join(sizes)}]"
 
@@ -293,27 +317,27 @@ class Streams:
         stated = {field: value for field, value in vars(metadata).items() if value is not None}
         self.declared[name] = StreamMetadata(**{**before, **stated})
 
-    def fit(
-        self, name: str, dtype: str, shape: tuple[int, ...], is_ragged: bool = False
-    ) -> StreamEntry:
-        """Returns the stream for rows of this type and shape: the known one, or a new one.
+    def fit(self, new: StreamEntry) -> StreamEntry:
+        """Returns the stream for rows of this layout: the known one, or a new one.
 
         Raises:
             ValueError: The rows do not fit the known stream or the declaration.
         """
+        name = new.name
         known = self.entries.get(name)
-        if known is not None and known.layout == (dtype, shape, is_ragged):  # the common case
+        if known is not None and known.layout == new.layout:  # the common case
             return known
-        new = StreamEntry(name, dtype, shape, is_ragged=is_ragged)
         if known is not None:
             raise ValueError(f"{name}.values: expected {known}, got {new}")
-        if 0 in shape:
+        if 0 in new.shape:
             raise ValueError(f"{name}.values: expected rows of at least 1 element, got {new}")
-        if len(shape) + is_ragged > MAX_ROW_AXES:
+        if len(new.shape) + new.is_ragged > MAX_ROW_AXES:
             raise ValueError(
                 f"{name}.values: expected rows of at most {MAX_ROW_AXES} axes, got {new}"
             )
-        return declared(new, self.declared.get(name, StreamMetadata()))
+        return declared(
+            replace(new, metadata=StreamMetadata()), self.declared.get(name, StreamMetadata())
+        )
 
     def keep(self, entry: StreamEntry) -> None:
         """Registers a stream that has rows."""

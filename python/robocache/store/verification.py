@@ -15,10 +15,11 @@ import numpy as np
 from robocache.store.dtypes import FLOATS, Array, widened
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME
-from robocache.store.ragged import RaggedArray, item_chunks
+from robocache.store.ragged import RaggedArray
 from robocache.store.rows import StreamRows
 from robocache.store.statistics import channels_of
 from robocache.store.stream_info import StreamInfo
+from robocache.store.value_columns import sample, value_chunks
 
 _CHUNK_BYTES = 4 << 20  # of values, checked at once
 
@@ -56,12 +57,13 @@ def _finite_elements(info: StreamInfo, rows: StreamRows) -> Array:
     """Number of finite elements in valid rows, for each channel."""
     channels = channels_of(info.type_name, info.shape)
     if info.type_name not in FLOATS:
-        ragged = isinstance(rows.values, RaggedArray)
-        lengths = rows.values.lengths if ragged else np.ones(len(rows), np.int64)
-        count = int(lengths.sum() if rows.valid is None else lengths[rows.valid].sum())
+        values, valid = sample(rows.values, rows.valid)
+        ragged = isinstance(values, RaggedArray)
+        lengths = values.lengths if ragged else np.ones(len(values), np.int64)
+        count = int(lengths.sum() if valid is None else lengths[valid].sum())
         return np.full(channels, count * math.prod(info.shape) // channels, np.int64)
     counts = np.zeros(channels, np.int64)
-    for items, valid in item_chunks(rows.values, rows.valid, info.row_bytes, _CHUNK_BYTES):
+    for items, valid in value_chunks(rows.values, rows.valid, info.row_bytes, _CHUNK_BYTES):
         values = items if valid is None else items[valid]
         finite = np.isfinite(widened(info.type_name, values)).reshape(-1, channels)
         counts += len(finite) if finite.all() else np.count_nonzero(finite, axis=0)

@@ -1,0 +1,228 @@
+"""`JpegFrames`: the frames of a camera as JPEG files, decoded when they are used."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robocache.store import jpeg_library
+from robocache.store.ragged import RaggedArray
+
+Shape: TypeAlias = tuple[int, int, int]
+T = TypeVar("T")
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    """One thread per core that this process may use; the library runs without the interpreter."""
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="robocache-jpeg")
+
+
+# The threads of a parent are not in a forked child, where waiting for them would never end.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def _map(function: Callable[[int], T], count: int) -> list[T]:
+    """`function` of 0 to count - 1, in threads if there are several."""
+    return (
+        [function(i) for i in range(count)] if count < 2 else [*_pool().map(function, range(count))]
+    )
+
+
+class JpegFrames(Sequence[NDArray[np.uint8]]):
+    """Frames of one size, stored as JPEG: `frames[i]` decodes one, `numpy.asarray(frames)` all.
+
+    Decoding is libjpeg-turbo's, with its default settings: the bytes that Pillow gives. Slices and
+    index arrays are frames that are not decoded yet.
+
+    Args:
+        files: N rows of bytes: the files.
+        shape: (H, W, C) of the decoded frames; C is 3 for RGB, 1 for gray.
+
+    Raises:
+        TypeError: The files are not bytes.
+        ValueError: The shape is not (H, W, C).
+
+    Example:
+        >>> frames = rc.JpegFrames.from_files([path.read_bytes() for path in paths])
+        >>> frames.shape, frames[3].shape
+        ((120, 480, 640, 3), (480, 640, 3))
+    """
+
+    def __init__(self, files: RaggedArray, shape: Sequence[int]) -> None:
+        if files.dtype != np.uint8 or files.item_shape:
+            raise TypeError(f"files: expected rows of bytes, got {files}")
+        if len(shape) != 3 or min(shape) < 1 or shape[2] not in (1, 3):
+            raise ValueError(f"shape: expected (H, W, C), C of 1 or 3, got {tuple(shape)}")
+        self.files = files
+        """The files: a RaggedArray of N rows of bytes."""
+        height, width, channels = map(int, shape)
+        self.frame_shape: Shape = (height, width, channels)
+        """(H, W, C)."""
+
+    @classmethod
+    def from_files(cls, files: Iterable[bytes | NDArray[np.uint8]]) -> JpegFrames:
+        """Collects JPEG files of frames of one size.
+
+        Raises:
+            ValueError: There are none, one is no baseline JPEG of 8 bits, or they differ in size or
+                colors; the message has its index.
+        """
+        rows = [np.frombuffer(file, np.uint8) for file in files]
+        if not rows:
+            raise ValueError("files: expected at least 1 frame, got none")
+        shapes = [_inspected(f"files[{i}]", row) for i, row in enumerate(rows)]
+        for i, shape in enumerate(shapes):
+            if shape != shapes[0]:
+                raise ValueError(
+                    f"files[{i}]: expected {_text(shapes[0])}, as files[0], got {_text(shape)}"
+                )
+        return cls(RaggedArray.from_rows(rows), shapes[0])
+
+    @classmethod
+    def encode(
+        cls, pixels: ArrayLike, quality: int = 95, *, full_chroma: bool = False
+    ) -> JpegFrames:
+        """Encodes frames as JPEG, by libjpeg-turbo.
+
+        Args:
+            pixels: [N,H,W,C] uint8, C of 1 or 3; N of 1 or more.
+            quality: 1 to 100.
+            full_chroma: Color at full resolution (4:4:4) in place of half (4:2:0).
+
+        Raises:
+            TypeError: The pixels are not uint8, or the quality is no integer.
+            ValueError: The shape or the quality is out of range.
+        """
+        array = np.asarray(pixels)
+        if array.dtype != np.uint8:
+            raise TypeError(f"pixels: expected uint8, got {array.dtype}")
+        if array.ndim != 4 or 0 in array.shape or array.shape[3] not in (1, 3):
+            raise ValueError(f"pixels: expected [N,H,W,C], C of 1 or 3, got {list(array.shape)}")
+        if not 1 <= operator.index(quality) <= 100:
+            raise ValueError(f"quality: expected 1 to 100, got {quality}")
+
+        def encoded(i: int) -> NDArray[np.uint8]:
+            frame = np.ascontiguousarray(array[i])
+            return np.frombuffer(jpeg_library.encode(frame, quality, full_chroma), np.uint8)
+
+        return cls(RaggedArray.from_rows(_map(encoded, len(array))), array.shape[1:])
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(N, H, W, C) of the decoded frames."""
+        return (len(self), *self.frame_shape)
+
+    @property
+    def dtype(self) -> np.dtype[np.uint8]:
+        """Element type of the decoded frames: uint8."""
+        return np.dtype(np.uint8)
+
+    @property
+    def ndim(self) -> int:
+        """4."""
+        return 4
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the files, in bytes."""
+        return int(self.files.items.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.uint8]: ...
+
+    @overload
+    def __getitem__(self, index: slice | ArrayLike) -> JpegFrames: ...
+
+    def __getitem__(self, index: Any) -> NDArray[np.uint8] | JpegFrames:
+        """Decodes frame `index`; a slice or an array of indices gives frames without decoding.
+
+        A frame that cannot be decoded is zeros: `statuses` tells.
+
+        Raises:
+            IndexError: A frame is out of range.
+            TypeError: `index` is no integer, slice, or array of integers or bool.
+        """
+        if isinstance(index, slice) or np.ndim(index):
+            return JpegFrames(self.files[index], self.frame_shape)
+        out = np.empty(self.frame_shape, np.uint8)
+        jpeg_library.decode(self.files[operator.index(index)], out)
+        return out
+
+    def decode(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Decodes all frames, in threads.
+
+        Returns:
+            The pixels [N,H,W,C], and for each frame whether it has an image; others are zeros.
+        """
+        out = np.empty(self.shape, np.uint8)
+        statuses = _map(lambda i: jpeg_library.decode(self.files[i], out[i]), len(self))
+        return out, np.array([jpeg_library.has_image(status) for status in statuses], np.bool_)
+
+    def __array__(
+        self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
+    ) -> NDArray[Any]:
+        """Decodes all frames: [N,H,W,C].
+
+        Raises:
+            ValueError: `copy` is False: the pixels are not in memory.
+        """
+        if copy is False:
+            raise ValueError("copy: expected None or True for frames that are decoded, got False")
+        return self.decode()[0].astype(dtype or np.uint8, copy=False)
+
+    def __repr__(self) -> str:
+        height, width, channels = self.frame_shape
+        return f"JpegFrames({len(self)} of {width}x{height}x{channels}, {self.nbytes:,} bytes)"
+
+
+@dataclass(frozen=True)
+class FrameIndices:
+    """The indices of the frames of a stream: robocache/jpeg.h describes an entry."""
+
+    entries: RaggedArray
+    """[N] rows of uint64; a frame without an index has none."""
+    scan_bits: NDArray[np.uint32]
+    """[N] bits of each frame's plain scan."""
+    statuses: list[int]
+
+
+def index_frames(frames: JpegFrames, mcus_per_entry: int) -> FrameIndices:
+    """Computes the indices of frames, in threads."""
+    files, shape = frames.files, frames.frame_shape
+    found = _map(lambda i: jpeg_library.index(files[i], mcus_per_entry, shape), len(frames))
+    entries = [each[1] for each in found] or [np.empty(0, np.uint64)]
+    offsets = np.cumsum([0, *(len(each[1]) for each in found)], dtype=np.int64)
+    return FrameIndices(
+        RaggedArray(np.concatenate(entries), offsets),
+        np.array([each[2] for each in found], np.uint32),
+        [each[0] for each in found],
+    )
+
+
+def _inspected(name: str, file: NDArray[np.uint8]) -> Shape:
+    """(H, W, C) of a baseline JPEG.
+
+    Raises:
+        ValueError: It is none.
+    """
+    status, frame = jpeg_library.inspect(file)
+    if status != jpeg_library.OK:
+        raise ValueError(f"{name}: expected baseline JPEG, got {jpeg_library.describe(status)}")
+    return frame.height, frame.width, frame.components
+
+
+def _text(shape: Shape) -> str:
+    height, width, channels = shape
+    return f"{width}x{height}x{channels}"

@@ -1,0 +1,119 @@
+"""Columns of a stream's values: of arrays, of ragged rows, of JPEG frames.
+
+    array         values [n, *shape]
+    ragged rows   values [items, *shape], row_lengths [n]
+    JPEG frames   values [bytes], row_lengths [n], entries [K], entry_lengths [n], scan_bits [n]
+
+A shard stores lengths as offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.store import jpeg_library
+from robocache.store.dtypes import Array, stored
+from robocache.store.jpeg_frames import JpegFrames, index_frames
+from robocache.store.ragged import RaggedArray, flags_of_items
+from robocache.store.streams import Encoding, StreamEntry
+
+MCUS_PER_ENTRY = 1
+"""MCUs for each entry of the index of a JPEG frame."""
+FRAMES_PER_SAMPLE = 16
+"""Statistics of JPEG frames are those of one frame in so many: decoding all would take minutes."""
+
+
+def value_columns(
+    name: str, values: object, n: int, valid: NDArray[np.bool_] | None
+) -> tuple[StreamEntry, dict[str, Array]]:
+    """The stream that n rows of these values belong to, without metadata, and their columns.
+
+    Raises:
+        TypeError: The element type is not supported.
+        ValueError: There are not n rows; a row that is valid is no baseline JPEG of the frames'
+            shape.
+    """
+    if isinstance(values, JpegFrames):
+        return _frame_columns(name, values, n, valid)
+    if isinstance(values, RaggedArray):
+        _expect_rows(name, len(values), n, "ragged rows")
+        dtype, items = stored(f"{name}.values", values.items)
+        entry = StreamEntry(name, dtype, items.shape[1:], is_ragged=True)
+        return entry, {"values": items, "row_lengths": values.lengths.astype("<i8")}
+    dtype, rows = stored(f"{name}.values", values)
+    if rows.ndim == 0 or len(rows) != n:
+        raise ValueError(f"{name}.values: expected [{n}, ...], got {list(rows.shape)}")
+    return StreamEntry(name, dtype, rows.shape[1:]), {"values": rows}
+
+
+def _frame_columns(
+    name: str, frames: JpegFrames, n: int, valid: NDArray[np.bool_] | None
+) -> tuple[StreamEntry, dict[str, Array]]:
+    _expect_rows(name, len(frames), n, "frames")
+    indices = index_frames(frames, MCUS_PER_ENTRY)
+    for row, status in enumerate(indices.statuses):
+        is_indexed = status in (jpeg_library.OK, jpeg_library.DAMAGED)
+        if not is_indexed and (valid is None or valid[row]):
+            height, width, channels = frames.frame_shape
+            raise ValueError(
+                f"{name}.values[{row}]: expected a baseline JPEG of {width}x{height}x{channels}, "
+                f"got {jpeg_library.describe(status)} (`valid` marks rows without an image)"
+            )
+    entry = StreamEntry(
+        name,
+        "U8",
+        (),
+        is_ragged=True,
+        encoding=Encoding("jpeg", frames.frame_shape, MCUS_PER_ENTRY),
+    )
+    columns: dict[str, Array] = {
+        "values": frames.files.items,
+        "row_lengths": frames.files.lengths.astype("<i8"),
+        "entries": indices.entries.items.astype("<u8"),
+        "entry_lengths": indices.entries.lengths.astype("<i8"),
+        "scan_bits": indices.scan_bits.astype("<u4"),
+    }
+    return entry, columns
+
+
+def _expect_rows(name: str, count: int, n: int, what: str) -> None:
+    if count != n:
+        raise ValueError(f"{name}.values: expected {n} rows, got {count} {what}")
+
+
+def sample(values: Any, valid: NDArray[np.bool_] | None) -> tuple[Any, NDArray[np.bool_] | None]:
+    """The rows that statistics count, and their flags: one JPEG frame in FRAMES_PER_SAMPLE."""
+    if not isinstance(values, JpegFrames):
+        return values, valid
+    return values[::FRAMES_PER_SAMPLE], None if valid is None else valid[::FRAMES_PER_SAMPLE]
+
+
+def value_chunks(
+    values: Any, valid: NDArray[np.bool_] | None, row_bytes: int, chunk_bytes: int
+) -> Iterator[tuple[NDArray[Any], NDArray[np.bool_] | None]]:
+    """Yields what statistics count, in chunks: rows, items of ragged rows, or sampled frames.
+
+    Args:
+        values: [N, *shape], a RaggedArray or JpegFrames of N rows.
+        valid: [N], or None.
+        row_bytes: Size of a row, decoded; of an item of a ragged row.
+        chunk_bytes: Size of a chunk.
+
+    Yields:
+        Values, and the flag of the row of each.
+    """
+    values, valid = sample(values, valid)
+    items = values.items if isinstance(values, RaggedArray) else values
+    step = max(1, chunk_bytes // row_bytes)
+    for begin in range(0, len(items), step):
+        end = min(begin + step, len(items))
+        part = valid
+        if valid is not None and isinstance(values, RaggedArray):
+            part = flags_of_items(valid, values.offsets, begin, end)
+        elif valid is not None:
+            part = valid[begin:end]
+        yield np.asarray(items[begin:end]), part
