@@ -77,11 +77,10 @@ class StreamRows:
 
     def __repr__(self) -> str:
         extras = [name for name in ("received", "valid") if getattr(self, name) is not None]
-        is_array = isinstance(self.values, np.ndarray)
-        values = (
-            repr(self.values) if not is_array else f"{self.values.dtype}{list(self.values.shape)}"
-        )
-        words = [values, "times", *extras]
+        values = self.values
+        is_array = isinstance(values, np.ndarray)
+        text = f"{values.dtype}{list(values.shape)}" if is_array else repr(values)
+        words = [text, "times", *extras]
         if self.method != "linear":
             words.append(f"method={short(self.method)}")
         return f"StreamRows({', '.join(words)})"

@@ -309,7 +309,6 @@ class ShardWriter:
         e = self.episodes
         for name, rows in self._streams.items():
             n = rows.rows
-            entry = rows.entry
             tensors = value_tensors(rows, statistics[name])
             for part, (dtype, shape, chunks) in tensors.items():
                 yield _Tensor(f"{name}/{part}", dtype, shape, chunks)

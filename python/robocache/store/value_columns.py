@@ -63,13 +63,8 @@ def _frame_columns(
                 f"{name}.values[{row}]: expected a baseline JPEG of {width}x{height}x{channels}, "
                 f"got {jpeg_library.describe(status)} (`valid` marks rows without an image)"
             )
-    entry = StreamEntry(
-        name,
-        "U8",
-        (),
-        is_ragged=True,
-        encoding=Encoding("jpeg", frames.frame_shape, MCUS_PER_ENTRY),
-    )
+    encoding = Encoding("jpeg", frames.frame_shape, MCUS_PER_ENTRY)
+    entry = StreamEntry(name, "U8", (), is_ragged=True, encoding=encoding)
     columns: dict[str, Array] = {
         "values": frames.files.items,
         "row_lengths": frames.files.lengths.astype("<i8"),
