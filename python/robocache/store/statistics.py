@@ -253,7 +253,7 @@ def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
             tensors.setdefault(stream, {})[name] = tensor
         return {
             stream.name: StreamStatistics.from_tensors(
-                stream.dtype, stream.shape, tensors[stream.name]
+                stream.dtype, stream.values_shape, tensors[stream.name]
             )
             for stream in manifest.streams
         }

@@ -1,0 +1,209 @@
+"""Streams of JPEG frames: files kept byte for byte, decoded to the bytes that Pillow gives."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import robocache as rc
+
+Image = pytest.importorskip("PIL.Image")
+load_file = pytest.importorskip("safetensors.numpy").load_file
+
+Pixels = NDArray[np.uint8]
+
+
+def scene(number: int, height: int = 40, width: int = 56, channels: int = 3) -> Pixels:
+    """A frame with edges and noise, different for each number."""
+    rng = np.random.default_rng(number)
+    y, x = np.mgrid[:height, :width]
+    ramp = np.stack([x * 4, y * 5, (x + y) * 2], axis=2)[:, :, :channels]
+    frame = ramp + rng.integers(0, 30, ramp.shape)
+    frame[number % height :: 7, 3:20] = 255
+    return frame.clip(0, 255).astype(np.uint8)
+
+
+def jpeg(pixels: Pixels, quality: int = 90, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    image.save(file, "JPEG", quality=quality, **options)
+    return file.getvalue()
+
+
+def by_pillow(file: bytes) -> Pixels:
+    pixels = np.asarray(Image.open(io.BytesIO(file)))
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+@pytest.fixture(scope="module")
+def files() -> list[bytes]:
+    return [jpeg(scene(i), 60 + i) for i in range(37)]
+
+
+def write(path: Path, files: list[bytes], **options: Any) -> None:
+    with rc.StoreWriter(path, **options) as writer, writer.episode() as episode:
+        episode.add("camera", np.arange(len(files)) * 10, rc.JpegFrames.from_files(files))
+        episode.add("q", [0], [1.0])
+
+
+def test_frames_are_those_that_were_written(tmp_path: Path, files: list[bytes]) -> None:
+    write(tmp_path, files)
+    store = rc.EpisodeStore(tmp_path)
+    store.verify()
+    info = store.streams["camera"]
+    assert (info.encoding, info.shape, info.is_ragged) == ("jpeg", (40, 56, 3), False)
+    assert (info.row_text, info.method) == ("JPEG[40,56,3]", "previous")
+    frames = store[0]["camera"].values
+    assert frames.shape == (37, 40, 56, 3) and frames.dtype == np.uint8
+    for i, file in enumerate(files):
+        assert frames.files[i].tobytes() == file
+        np.testing.assert_array_equal(frames[i], by_pillow(file))
+    np.testing.assert_array_equal(np.asarray(frames[5:8]), [by_pillow(f) for f in files[5:8]])
+    part = store[0]["camera"][30:]
+    np.testing.assert_array_equal(part.values[-1], by_pillow(files[-1]))
+    again = pickle.loads(pickle.dumps(store))
+    np.testing.assert_array_equal(again[0]["camera"].values[3], by_pillow(files[3]))
+
+
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
+@pytest.mark.parametrize("size", [(1, 1), (8, 17), (33, 16), (61, 45)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_kind_of_frame(
+    tmp_path: Path, subsampling: str, size: tuple[int, int], channels: int
+) -> None:
+    options = {"subsampling": subsampling} if channels == 3 else {}
+    kinds = [jpeg(scene(i, *size, channels), 20 + 35 * i, **options) for i in range(3)]
+    kinds.append(jpeg(scene(9, *size, channels), optimize=True, restart_marker_rows=1, **options))
+    write(tmp_path, kinds)
+    store = rc.EpisodeStore(tmp_path)
+    store.verify()
+    got = np.asarray(store[0]["camera"].values)
+    np.testing.assert_array_equal(got, [by_pillow(kind) for kind in kinds])
+
+
+def test_the_file_is_as_documented(tmp_path: Path, files: list[bytes]) -> None:
+    write(tmp_path, files[:4])
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["version"] == 2
+    camera = manifest["streams"][0]
+    assert (camera["dtype"], camera["shape"], camera["method"]) == ("U8", [None], "previous")
+    assert camera["encoding"] == {"name": "jpeg", "shape": [40, 56, 3], "mcus_per_entry": 1}
+    tensors = load_file(tmp_path / "shard-00000.safetensors")
+    assert tensors["camera/values"].tobytes() == b"".join(files[:4])
+    assert tensors["camera/row_offsets"].tolist() == [0, *np.cumsum([*map(len, files[:4])])]
+    mcus = -(-40 // 16) * -(-56 // 16)
+    sizes = np.diff(tensors["camera/entry_offsets"])
+    assert (sizes == sizes[0]).all() and sizes[0] >= mcus
+    assert len(tensors["camera/entries"]) == sizes.sum()
+    assert tensors["camera/scan_bits"].dtype == np.uint32
+    assert (tensors["camera/scan_bits"] > 0).all()
+
+
+def test_statistics_are_those_of_one_frame_in_16(tmp_path: Path, files: list[bytes]) -> None:
+    write(tmp_path, files)
+    sampled = np.array([by_pillow(files[i]) for i in (0, 16, 32)]).reshape(-1, 3)
+    statistics = rc.EpisodeStore(tmp_path).statistics["camera"]
+    assert statistics.count.tolist() == [len(sampled)] * 3
+    np.testing.assert_allclose(statistics.mean, sampled.mean(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(statistics.min, sampled.min(axis=0))
+
+
+def test_rows_without_an_image(tmp_path: Path, files: list[bytes]) -> None:
+    rows = [files[0], b"", b"not a picture", jpeg(scene(1), progressive=True), files[4][:-90]]
+    frames = rc.JpegFrames(
+        rc.RaggedArray.from_rows([np.frombuffer(row, np.uint8) for row in rows]), (40, 56, 3)
+    )
+    valid = [True, False, False, False, True]
+    with rc.StoreWriter(tmp_path) as writer:
+        with writer.episode() as episode:
+            episode.add("camera", range(5), frames, valid=valid)
+        with writer.episode() as episode:
+            with pytest.raises(
+                ValueError,
+                match=r"camera.values\[1\]: expected a baseline JPEG of 56x40x3, got .* "
+                r"\(`valid` marks rows without an image\)",
+            ):
+                episode.add("camera", range(5), frames)
+            with pytest.raises(ValueError, match=r"values\[3\]: .* got a progressive JPEG"):
+                episode.add("camera", [0, 1, 2, 3], frames[[0, 0, 0, 3]])
+            other = rc.JpegFrames.from_files([jpeg(scene(0, 8, 8))])
+            with pytest.raises(
+                ValueError,
+                match=r"camera.values: expected JPEG frames of shape \[40, 56, 3\], "
+                r"got JPEG frames of shape \[8, 8, 3\]",
+            ):
+                episode.add("camera", [0], other)
+            with pytest.raises(ValueError, match=r"expected JPEG frames .*, got U8 rows of shape"):
+                episode.add("camera", [0], scene(0)[None])
+            episode.add("q", [0], [1.0])
+    store = rc.EpisodeStore(tmp_path)
+    store.verify()
+    got = store[0]["camera"].values
+    assert not got[1].any() and not got[2].any()
+    np.testing.assert_array_equal(got[0], by_pillow(files[0]))
+    whole = by_pillow(files[4])
+    assert (got[4][:8] == whole[:8]).all() and (got[4] != whole).any()
+    pixels, has_image = got.decode()
+    assert has_image.tolist() == [True, False, False, True, True]
+    assert not pixels[1].any()
+
+
+def test_appended_merged_and_repaired(tmp_path: Path, files: list[bytes]) -> None:
+    write(tmp_path / "a", files[:20])
+    write(tmp_path / "a", files[20:], append=True)
+    write(tmp_path / "b", files[:5])
+    rc.merge_stores([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    rc.repair(tmp_path / "c", streams=["camera"], episodes=[1], rows=[(0, 1)])
+    store = rc.EpisodeStore(tmp_path / "c")
+    store.verify()
+    assert [len(episode["camera"]) for episode in store] == [20, 17, 5]
+    assert store[1]["camera"].values.files[3].tobytes() == files[23]
+    frames = (2 + 1 + 1) * 40 * 56  # of 20, 17 without the first, and 5 rows
+    assert store.statistics["camera"].count.tolist() == [frames] * 3
+    (rows,) = store.pieces("camera", [0])[1]
+    assert rows.values.shape == (20, 40, 56, 3)
+
+
+@pytest.mark.parametrize("full_chroma", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_encoding_is_libjpegs(full_chroma: bool, channels: int) -> None:
+    pixels = np.array([scene(i, channels=channels) for i in range(3)])
+    frames = rc.JpegFrames.encode(pixels, 92, full_chroma=full_chroma)
+    options = {"subsampling": "4:4:4" if full_chroma else "4:2:0"} if channels == 3 else {}
+    expected = [by_pillow(jpeg(frame, 92, **options)) for frame in pixels]
+    np.testing.assert_array_equal(np.asarray(frames), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: rc.JpegFrames.from_files([]), ValueError,
+         "files: expected at least 1 frame, got none"),
+        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), b"PNG"]), ValueError,
+         "files[1]: expected baseline JPEG, got "),
+        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), jpeg(scene(0, 8, 8))]), ValueError,
+         "files[1]: expected 56x40x3, as files[0], got 8x8x3"),
+        (lambda: rc.JpegFrames(rc.RaggedArray([1.0], [0, 1]), (8, 8, 3)), TypeError,
+         "files: expected rows of bytes, got RaggedArray(1 rows of float64[*], 1 items)"),
+        (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 8)), ValueError,
+         "shape: expected (H, W, C), C of 1 or 3, got (8, 8)"),
+        (lambda: rc.JpegFrames.encode(np.zeros((1, 8, 8, 3))), TypeError,
+         "pixels: expected uint8, got float64"),
+        (lambda: rc.JpegFrames.encode(np.zeros((8, 8, 3), "u1")), ValueError,
+         "pixels: expected [N,H,W,C], C of 1 or 3, got [8, 8, 3]"),
+        (lambda: rc.JpegFrames.encode(np.zeros((1, 8, 8, 3), "u1"), 101), ValueError,
+         "quality: expected 1 to 100, got 101"),
+    ],
+)  # fmt: skip
+def test_errors(make: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        make()
+    assert str(raised.value).startswith(message)
