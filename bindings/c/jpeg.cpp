@@ -109,13 +109,12 @@ ROBOCACHE_C_API int robocache_jpeg_encode(const std::uint8_t* pixels, std::int32
     thread_local std::vector<std::uint8_t> bytes;
     robocache::JpegEncoding options;
     options.quality = quality;
-    options.sampling = channels == 1     ? robocache::JpegSampling::kGray
+    options.sampling = channels == 1      ? robocache::JpegSampling::kGray
                        : full_chroma != 0 ? robocache::JpegSampling::k444
                                           : robocache::JpegSampling::k420;
     robocache::JpegEncoder encoder(options);
-    const JpegStatus status =
-        encoder.encode(pixels, width, height, channels,
-                       static_cast<std::ptrdiff_t>(width) * channels, bytes);
+    const JpegStatus status = encoder.encode(pixels, width, height, channels,
+                                             static_cast<std::ptrdiff_t>(width) * channels, bytes);
     *encoded = bytes.data();
     *size = static_cast<std::int64_t>(bytes.size());
     return status;

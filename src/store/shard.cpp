@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "robocache/jpeg.h"
 #include "store/json.h"
 #include "store/safetensors.h"
 #include "store/stream_values.h"
@@ -332,6 +333,38 @@ void Shard::check_offsets(std::size_t stream, const StreamInfo& info,
   }
 }
 
+void Shard::check_frames(const StreamPlace& place, const StreamInfo& info,
+                         const std::string& path) {
+  for (std::int64_t row = 0; row < place.rows; ++row) {
+    const auto refuse = [&](const std::string& expected, const std::string& got) {
+      throw_store_error(path + ": " + quote(info.name + "/values") + " row " + std::to_string(row),
+                        expected, got);
+    };
+    const std::int64_t entries = place.entry_offsets[row + 1] - place.entry_offsets[row];
+    if (entries == 0) {
+      if (place.valid == nullptr || place.valid[row] != std::byte{0}) {
+        refuse("a frame with an index, or a row that is not valid", "a valid row without index");
+      }
+      continue;
+    }
+    const std::byte* file = place.values + place.row_offsets[row];
+    const auto size = static_cast<std::size_t>(place.row_offsets[row + 1] - place.row_offsets[row]);
+    JpegHeader header;
+    const JpegStatus parsed = parse_jpeg(file, size, header);
+    if (parsed != JpegStatus::kOk) refuse("baseline JPEG", describe(parsed));
+    const std::vector<std::int64_t> shape = {header.height, header.width, header.components};
+    if (shape != info.decoded_shape) {
+      refuse("a frame of shape " + text_of(info.decoded_shape), text_of(shape));
+    }
+    const JpegStatus status =
+        verify_jpeg_index(file, size, static_cast<std::int32_t>(info.mcus_per_entry),
+                          place.entries + place.entry_offsets[row], entries, place.scan_bits[row]);
+    if (status != JpegStatus::kOk && status != JpegStatus::kDamaged) {
+      refuse("an index of the frame's bytes", describe(status));
+    }
+  }
+}
+
 void Shard::check_data(const ShardEntry& entry, const Manifest& manifest,
                        const std::string& path) const {
   check_all_offsets(source_offsets_, episodes_, source_bytes_,
@@ -382,6 +415,9 @@ void Shard::check_data(const ShardEntry& entry, const Manifest& manifest,
                             std::to_string(wrong - flags));
     };
     if (place.valid != nullptr) check_flags(place.valid, place.rows, "valid");
+    if (manifest.streams[i].encoding == Encoding::kJpeg && place.values != nullptr) {
+      check_frames(place, manifest.streams[i], path);
+    }
     if (manifest.streams[i].dtype == DataType::kBool && place.values != nullptr) {
       check_flags(place.values, place.items * row_elements(manifest.streams[i]), "values");
     }

@@ -69,6 +69,10 @@ class Shard {
   static StreamRows views_of(const StreamPlace& place, const StreamInfo& info, Range rows,
                              Range items, Range entries);
 
+  /// Throws StoreError unless each JPEG frame has the stream's shape, and the index of its bytes.
+  static void check_frames(const StreamPlace& place, const StreamInfo& info,
+                           const std::string& path);
+
   std::vector<StreamPlace> streams_;  // in the manifest's order
   std::int64_t episodes_ = 0;
   const std::int64_t* start_ns_ = nullptr;

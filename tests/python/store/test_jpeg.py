@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from stores import HandStore
 
 import robocache as rc
 
@@ -207,3 +208,70 @@ def test_errors(make: Callable[[], object], error: type[Exception], message: str
     with pytest.raises(error) as raised:
         make()
     assert str(raised.value).startswith(message)
+
+
+def test_an_index_of_other_bytes_is_found(tmp_path: Path, files: list[bytes]) -> None:
+    """What `verify` reports of shards whose checksums are right and whose contents are not."""
+    write(tmp_path, files[:3])
+    path = tmp_path / "shard-00000.safetensors"
+    tensors = dict(load_file(path))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["statistics"] = None
+    hand = HandStore(tmp_path, {key: value for key, value in manifest.items() if key != "crc32"})
+
+    def problem(**changes: Any) -> str:
+        changed = {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
+        hand.write_shard(path.name, tensors | changed)
+        hand.commit()
+        with pytest.raises(rc.StoreError) as raised:
+            rc.EpisodeStore(tmp_path).verify()
+        return str(raised.value).removeprefix(f"{path}: ")
+
+    offsets = tensors["camera/row_offsets"]
+    values = tensors["camera/values"].copy()
+    values[offsets[1] + 1] ^= 1
+    assert problem(camera__values=values).startswith(
+        '"camera/values" row 1: expected baseline JPEG, got '
+    )
+    entries = tensors["camera/entries"].copy()
+    entries[-1] ^= np.uint64(1 << 40)
+    assert problem(camera__entries=entries) == (
+        '"camera/values" row 2: expected an index of the frame\'s bytes, got an index that does '
+        "not fit the frame"
+    )
+    bits = tensors["camera/scan_bits"] + np.uint32(1)
+    assert "row 0: expected an index of the frame's bytes" in problem(camera__scan_bits=bits)
+    none = np.zeros(4, np.int64)
+    assert problem(camera__entry_offsets=none, camera__entries=np.empty(0, np.uint64)) == (
+        '"camera/values" row 0: expected a frame with an index, or a row that is not valid, got a '
+        "valid row without index"
+    )
+    beyond = tensors["camera/entry_offsets"].copy()
+    beyond[1] = 10**6
+    assert problem(camera__entry_offsets=beyond).startswith(
+        '"camera/entry_offsets"[0]: expected a range within '
+    )
+    with pytest.raises(rc.StoreError, match="entry_offsets"):
+        _ = rc.EpisodeStore(tmp_path)[0]["camera"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "png"}, 'encoding.name: expected jpeg, got "png"'),
+        ({"shape": [40, 56]}, "encoding.shape: expected [H,W,C] of at most 4096 pixels and 1 or 3"),
+        ({"shape": [40, 5000, 3]}, "encoding.shape: expected [H,W,C] of at most 4096 pixels"),
+        ({"mcus_per_entry": 0}, "encoding.mcus_per_entry: expected 1 or more, got 0"),
+    ],
+)
+def test_encodings_of_the_manifest(
+    tmp_path: Path, files: list[bytes], change: dict[str, Any], message: str
+) -> None:
+    write(tmp_path, files[:1])
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    del manifest["crc32"]
+    manifest["streams"][0]["encoding"] |= change
+    HandStore(tmp_path, manifest).commit()
+    with pytest.raises(rc.StoreError) as raised:
+        rc.EpisodeStore(tmp_path)
+    assert message in str(raised.value)
