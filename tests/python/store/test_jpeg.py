@@ -236,8 +236,8 @@ def test_an_index_of_other_bytes_is_found(tmp_path: Path, files: list[bytes]) ->
     entries = tensors["camera/entries"].copy()
     entries[-1] ^= np.uint64(1 << 40)
     assert problem(camera__entries=entries) == (
-        '"camera/values" row 2: expected an index of the frame\'s bytes, got an index that does '
-        "not fit the frame"
+        '"camera/values" row 2: expected an index of the frame\'s bytes, got a JPEG that '
+        "does not fit its index"
     )
     bits = tensors["camera/scan_bits"] + np.uint32(1)
     assert "row 0: expected an index of the frame's bytes" in problem(camera__scan_bits=bits)
