@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from robocache.readers import (
     find_recordings,
     open_recording,
 )
+from robocache.store.jpeg_frames import JpegFrames
 from robocache.store.manifest import is_store
 from robocache.store.ragged import RaggedArray
 
@@ -238,8 +240,10 @@ class _RecordedEpisode:
         return Series(name, times, values, metadata, received, valid, is_image, shape)
 
 
-def flat(values: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+def flat(values: NDArray[Any] | JpegFrames) -> tuple[NDArray[Any], bool]:
     """Values [n,...] as [n,D], and whether they are images, of which a few pixels are sampled."""
+    if isinstance(values, JpegFrames):
+        return values.sampled_bytes(max(1, math.prod(values.frame_shape) // PIXELS)), True
     is_image = values.dtype == np.uint8 and values.ndim == 4
     rows = values.reshape(len(values), -1) if len(values) else np.empty((0, 1), values.dtype)
     if is_image:

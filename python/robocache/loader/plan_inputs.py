@@ -172,6 +172,12 @@ def load_streams(
     host = torch.device("cpu")
     wanted: dict[torch.device, dict[str, int]] = {device: {}, host: {}}
     for key, rows in found.items():
+        if placed[key] == "disk" and rows.info.encoding is not None:
+            raise ValueError(
+                f"budget: expected memory for the decoded frames of {key}, {rows.value_bytes} "
+                "bytes, got a budget that leaves them on disk (a loader decodes JPEG frames when "
+                "it is constructed)"
+            )
         beside = host if placed[key] == "disk" else device
         values = host if placed[key] == "pinned" else device
         wanted[beside][key] = sum(rows.side_bytes(*needs[key]))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, overload
@@ -169,6 +170,22 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
         out = np.empty(self.shape, np.uint8)
         statuses = _map(lambda i: jpeg_library.decode(self.files[i], out[i]), len(self))
         return out, np.array([jpeg_library.has_image(status) for status in statuses], np.bool_)
+
+    def chunks(self, chunk_bytes: int) -> Iterator[NDArray[np.uint8]]:
+        """Decodes all frames, in chunks [n,H,W,C] of about `chunk_bytes` bytes."""
+        step = max(1, chunk_bytes // math.prod(self.frame_shape))
+        for begin in range(0, len(self), step):
+            yield self[begin : begin + step].decode()[0]
+
+    def sampled_bytes(self, step: int) -> NDArray[np.uint8]:
+        """[N, m]: every `step`-th byte of each decoded frame."""
+        out = np.empty((len(self), -(-math.prod(self.frame_shape) // step)), np.uint8)
+
+        def sample(i: int) -> None:
+            out[i] = self[i].reshape(-1)[::step]
+
+        _map(sample, len(self))
+        return out
 
     def __array__(
         self, dtype: np.dtype[Any] | None = None, copy: bool | None = None

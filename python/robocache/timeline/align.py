@@ -202,9 +202,9 @@ def _aligned(
     rate: float,
 ) -> AlignedStream:
     """One stream at the targets."""
-    shape = rows.values.shape[1:]
+    values = np.asarray(rows.values)  # decodes images that are stored as JPEG
+    shape = values.shape[1:]
     width = math.prod(shape)
-    values = rows.values
     if values.dtype.name == "bfloat16":
         values = values.astype(np.float32)
     names = {method} if isinstance(method, str) else {name for name, _ in method}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stores import HandStore
 
 import robocache as rc
+from robocache.doctor.examine import examine
 
 Image = pytest.importorskip("PIL.Image")
 load_file = pytest.importorskip("safetensors.numpy").load_file
@@ -275,3 +276,62 @@ def test_encodings_of_the_manifest(
     with pytest.raises(rc.StoreError) as raised:
         rc.EpisodeStore(tmp_path)
     assert message in str(raised.value)
+
+
+def write_both(path: Path) -> tuple[Path, Path]:
+    """The same episodes twice: of JPEG frames, and of the pixels that they decode to."""
+    for name in ("jpeg", "raw"):
+        with rc.StoreWriter(path / name) as writer:
+            writer.declare("camera", rate=20)
+            for number in range(3):
+                frames = rc.JpegFrames.encode([scene(number * 20 + i) for i in range(20)], 90)
+                with writer.episode(source=str(number)) as episode:
+                    values = frames if name == "jpeg" else np.asarray(frames)
+                    valid = np.arange(20) != 7
+                    episode.add("camera", np.arange(20) * 50_000_000, values, valid=valid)
+                    joints = np.arange(100).reshape(50, 2) + number
+                    episode.add("q", np.arange(50) * 20_000_000, joints.astype(np.float32))
+    return path / "jpeg", path / "raw"
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.parametrize("as_floats", [False, True])
+def test_a_loader_gives_the_same_batches(tmp_path: Path, by_rows: bool, as_floats: bool) -> None:
+    torch = pytest.importorskip("torch")
+    options: dict[str, Any] = {"timeline": "rows"} if by_rows else {"max_gap_s": 0.1}
+    if as_floats:
+        options |= {"channels_first": True, "dtype": torch.bfloat16}
+    batches = []
+    for store in map(rc.EpisodeStore, write_both(tmp_path)):
+        windows = {"camera": rc.Window([-0.05, 0.0], **options), "q": [0.0]}
+        loader = rc.Loader(store, 8, windows, anchor="camera", seed=3)
+        batches.append([loader.next() for _ in range(3)])
+    for left, right in zip(*batches, strict=True):
+        assert left.keys() == right.keys()
+        for key in left:
+            assert torch.equal(left[key], right[key]), key
+
+
+def test_a_loader_needs_room_for_decoded_frames(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    store = rc.EpisodeStore(write_both(tmp_path)[0])
+    with pytest.raises(
+        ValueError,
+        match=r"budget: expected memory for the decoded frames of camera, 403200 bytes, got a "
+        r"budget that leaves them on disk",
+    ):
+        rc.Loader(store, 1, {"camera": [0.0], "q": [0.0]}, anchor="q", budget={"ram": "100kB"})
+
+
+def test_other_users_of_a_store_decode(tmp_path: Path) -> None:
+    """What `align`, `export` and the doctor make of JPEG frames is what they make of pixels."""
+    pytest.importorskip("torch")
+    jpeg_store, raw_store = map(rc.EpisodeStore, write_both(tmp_path))
+    tables = [store[1].align(20, streams=["camera"]) for store in (jpeg_store, raw_store)]
+    np.testing.assert_array_equal(tables[0]["camera"].values, tables[1]["camera"].values)
+    np.testing.assert_array_equal(tables[0]["camera"].valid, tables[1]["camera"].valid)
+    findings = [
+        [(each.kind, each.stream, each.count) for each in examine(store.path).findings]
+        for store in (jpeg_store, raw_store)
+    ]
+    assert findings[0] == findings[1]

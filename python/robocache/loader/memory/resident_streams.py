@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from robocache.core import dtypes
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_empty
 from robocache.loader.memory.tiers import Tier
+from robocache.store.jpeg_frames import JpegFrames
 
 _STAGING_BYTES = 1 << 26  # of pinned memory, on the way to a GPU
 
@@ -94,7 +95,7 @@ def load(
             storage = pinned_empty(size)
         else:
             storage = torch.empty(size, dtype=torch.uint8, device=device)
-        _fill(storage, (p.values for p in rows.pieces), is_bounded)
+        _fill(storage, _value_parts(rows), is_bounded)
         storage = storage[: rows.value_bytes]
     return ResidentStream(
         tier,
@@ -105,6 +106,15 @@ def load(
         valid,
         begins,
     )
+
+
+def _value_parts(rows: FileRows) -> Iterator[NDArray[Any]]:
+    """The values of all rows; JPEG frames decoded, in chunks."""
+    for piece in rows.pieces:
+        if isinstance(piece.values, JpegFrames):
+            yield from piece.values.chunks(_STAGING_BYTES)
+        else:
+            yield piece.values
 
 
 def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> None:
