@@ -198,6 +198,14 @@ def convert(
         typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: auto, local, or its address."),
     ] = None,
     rate: Rate = None,
+    images: Annotated[
+        str,
+        typer.Option(
+            metavar="raw|keep|jpeg:Q",
+            help="Store images as pixels; with the recording's JPEG as it is; or as JPEG of "
+            "quality Q (jpeg:Q:444: with color at full resolution).",
+        ),
+    ] = "raw",
     no_images: Annotated[
         bool, typer.Option("--no-images", help="Leave out images and video.")
     ] = False,
@@ -232,7 +240,7 @@ def convert(
     converted = run(
         sources, destination, json, resize,
         append=append, one_episode=one_episode, strict=strict, workers=workers, ray=ray,
-        rate=rate, images=not no_images, fit=fit, topics=topic, stamp=stamp,
+        rate=rate, images=not no_images and images, fit=fit, topics=topic, stamp=stamp,
         time_column=time_column, time_unit=time_unit, memory_limit=in_bytes(memory_limit),
     )  # fmt: skip
     if not converted:

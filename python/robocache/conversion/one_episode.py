@@ -103,6 +103,8 @@ def _flags(options: ReadOptions) -> list[str]:
     """The options of a conversion as flags of its command line."""
     plain = ReadOptions()
     flags = [] if options.images else ["--no-images"]
+    if options.encoding != plain.encoding:
+        flags += ["--images", str(options.encoding)]
     if options.resize is not None:
         flags += ["--resize", "x".join(map(str, options.resize))]
     for topic in options.topics or ():

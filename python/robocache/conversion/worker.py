@@ -22,11 +22,11 @@ from robocache.readers import (
     open_recording,
 )
 from robocache.readers.merged_recording import merged_name, open_merged
-from robocache.store.dtypes import stored
 from robocache.store.episode import EpisodeWriter
 from robocache.store.shard import Shard, ShardWriter
 from robocache.store.source_state import RecordingState, state_of
 from robocache.store.streams import StreamEntry, Streams, joined, make_metadata
+from robocache.store.value_columns import entry_of
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,7 @@ class _Maker:
                 if 0 in rows.values.shape[1:]:
                     self.made.notes.setdefault(f"{rows.stream}: left out, rows of no elements", 1)
                     continue
+                rows.values = recording.options.encoding.encoded(rows.values)
                 if rows.stream not in entries:
                     entries[rows.stream] = self._entry(recording, rows, source)
                 episode.take(rows.stream, rows.times, rows.values, rows.received, rows.valid)
@@ -248,13 +249,12 @@ class _Maker:
         """The store's entry of a stream: its known entry joined with the recording's metadata."""
         stated = recording.streams.get(rows.stream, StreamMetadata())
         known = self._known.entries.get(rows.stream)
-        asked = (stated, rows.values.dtype, rows.values.shape[1:], known)
+        entry = entry_of(rows.stream, rows.values)
+        asked = (stated, entry.layout, known)
         if self._fitting.get(rows.stream) == asked:  # as in an earlier episode
             assert known is not None
             return known
-        dtype, values = stored(f"{rows.stream}.values", rows.values)
-        metadata = make_metadata(rows.stream, **vars(stated))
-        entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_metadata(metadata)
+        entry = entry.with_metadata(make_metadata(rows.stream, **vars(stated)))
         if known is not None:
             entry = joined(known, entry, source)
             if entry == known:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from robocache.core.matching import choose, find
 from robocache.readers.errors import RecordingError
+from robocache.readers.image_encoding import RAW, ImageEncoding
 from robocache.readers.limits import MEMORY_LIMIT
 
 TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -29,6 +30,8 @@ class ReadOptions:
     """Whether to decode images and video; False omits those streams, with a note."""
     resize: tuple[int, int] | None = None
     """Width and height of images; None: as recorded."""
+    encoding: ImageEncoding = RAW
+    """How images are stored."""
     fit: Literal["pad", "crop", "stretch"] = "pad"
     """How to fit an image of another aspect ratio to `resize`: pad with black, crop or distort."""
     topics: tuple[str, ...] | None = None

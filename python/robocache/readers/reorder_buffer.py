@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from robocache.readers.clocks import OTHER_CLOCK_NS, Clocks, offset_of
 from robocache.readers.errors import RecordingError
+from robocache.readers.images import JpegFile, joined
 from robocache.readers.recording import StreamMetadata
 from robocache.readers.rows import CHUNK_BYTES, Rows, rows_per_chunk
 
@@ -23,6 +24,7 @@ Above it, the buffer emits the older half of the largest stream's rows. A row th
 is older than the emitted rows is left out, with a note.
 """
 
+_LARGER_FILES = 2  # files of later frames may be so many times the size of the first
 _BLOCK_BYTES = 1 << 16
 _BLOCK_ROWS = 1024
 _MAX_STAMPS = 100_000  # stamps per topic that are compared with their times of receipt
@@ -204,6 +206,8 @@ class StreamBuffer:
         if self.dtype is None:
             self.dtype = row.dtype
         size = self.dtype.itemsize * int(np.prod(self.shape))
+        if isinstance(row, JpegFile):
+            size = _LARGER_FILES * row.nbytes
         self._block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // max(1, size)))
         self.row_bytes = size + 16
 
@@ -223,7 +227,11 @@ class StreamBuffer:
 
     def _close_block(self) -> None:
         """Converts the latest rows to an array; a block of one large row is one already."""
-        if len(self._row) == self._block_rows == 1:
+        if self._row and isinstance(self._row[0], JpegFile):
+            files = np.empty(len(self._row), object)
+            files[:] = self._row
+            self._blocks.append(files)
+        elif len(self._row) == self._block_rows == 1:
             self._blocks.append(np.asarray(self._row[0], self.dtype)[None])
         elif self._row:
             block = np.asarray(self._row, dtype=self.dtype)
@@ -267,7 +275,8 @@ class StreamBuffer:
             rows = slice(at, at + len(part))
             at += len(part)
             self._emitted_until = int(times[rows][-1])
-            yield Rows(self.stream, times[rows], part, None if by_received else received[rows])
+            images: Any = joined(part.tolist()) if part.dtype == object else part
+            yield Rows(self.stream, times[rows], images, None if by_received else received[rows])
 
     def _take_blocks(self, count: int) -> Iterator[NDArray[Any]]:
         """Removes `count` rows, rounded up to blocks, and returns their values in chunks."""

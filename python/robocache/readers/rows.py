@@ -25,8 +25,8 @@ class Rows:
     stream: str
     times: Times
     """[n] nanoseconds. Ascending through all chunks of a stream; equal times are kept."""
-    values: NDArray[Any]
-    """[n, ...]: bool, an integer or a floating type; images are uint8 [n,H,W,C]."""
+    values: Any
+    """[n, ...]: bool, an integer or a floating type; images are uint8 [n,H,W,C], or JpegFrames."""
     received: Times | None = None
     """[n] nanoseconds: when the recorder received each row."""
     valid: NDArray[np.bool_] | None = None

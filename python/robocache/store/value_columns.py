@@ -50,6 +50,26 @@ def value_columns(
     return StreamEntry(name, dtype, rows.shape[1:]), {"values": rows}
 
 
+def entry_of(name: str, values: object) -> StreamEntry:
+    """The stream that rows of these values belong to, without metadata.
+
+    Raises:
+        TypeError: The element type is not supported.
+    """
+    if isinstance(values, JpegFrames):
+        return _entry_of_frames(name, values)
+    if isinstance(values, RaggedArray):
+        dtype, items = stored(f"{name}.values", values.items[:0])
+        return StreamEntry(name, dtype, items.shape[1:], is_ragged=True)
+    dtype, rows = stored(f"{name}.values", np.asarray(values)[:0])
+    return StreamEntry(name, dtype, rows.shape[1:])
+
+
+def _entry_of_frames(name: str, frames: JpegFrames) -> StreamEntry:
+    encoding = Encoding("jpeg", frames.frame_shape, MCUS_PER_ENTRY)
+    return StreamEntry(name, "U8", (), is_ragged=True, encoding=encoding)
+
+
 def _frame_columns(
     name: str, frames: JpegFrames, n: int, valid: NDArray[np.bool_] | None
 ) -> tuple[StreamEntry, dict[str, Array]]:
@@ -63,8 +83,6 @@ def _frame_columns(
                 f"{name}.values[{row}]: expected a baseline JPEG of {width}x{height}x{channels}, "
                 f"got {jpeg_library.describe(status)} (`valid` marks rows without an image)"
             )
-    encoding = Encoding("jpeg", frames.frame_shape, MCUS_PER_ENTRY)
-    entry = StreamEntry(name, "U8", (), is_ragged=True, encoding=encoding)
     columns: dict[str, Array] = {
         "values": frames.files.items,
         "row_lengths": frames.files.lengths.astype("<i8"),
@@ -72,7 +90,7 @@ def _frame_columns(
         "entry_lengths": indices.entries.lengths.astype("<i8"),
         "scan_bits": indices.scan_bits.astype("<u4"),
     }
-    return entry, columns
+    return _entry_of_frames(name, frames), columns
 
 
 def _expect_rows(name: str, count: int, n: int, what: str) -> None:

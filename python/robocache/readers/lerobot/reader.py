@@ -269,7 +269,7 @@ class _Episode:
     def _decoded(self, name: str, times: Times, cells: Any, first: int) -> Iterator[Rows]:
         table, root = self.entry.table, self.recording.path
 
-        def load(row: int) -> images.Pixels:
+        def load(row: int) -> images.Pixels | images.JpegFile:
             where = f"{table}, row {first + row} of {name}"
             cell = cells[row].as_py() or {}
             data = cell.get("bytes") if isinstance(cell, dict) else None
@@ -278,9 +278,9 @@ class _Episode:
                 data = file.read_bytes() if file.is_file() else None
             if data is None:
                 raise RecordingError(f"{where}: expected an image, got none")
-            return images.decode(data, where)
+            return images.read(data, where, self.recording.options)
 
-        yield from images.image_rows(name, times, load, self.recording.options, table)
+        yield from images.image_rows(name, times, load, table, self.recording.notes)
 
 
 def _channels(feature: dict[str, Any]) -> tuple[str, ...] | None:

@@ -216,11 +216,13 @@ class RldsEpisode:
                 raise RecordingError(f"{self._shard.path}: expected images of {what}, got numbers")
             encoded = feature
 
-            def load(row: int) -> images.Pixels:
-                return images.decode(encoded[row], f"{self._shard.path}, step {row} of {what}")
+            options, notes = self._recording.options, self._recording.notes
 
-            options = self._recording.options
-            yield from images.image_rows(step.name, times, load, options, self._shard.path)
+            def load(row: int) -> images.Pixels | images.JpegFile:
+                where = f"{self._shard.path}, step {row} of {what}"
+                return images.read(encoded[row], where, options)
+
+            yield from images.image_rows(step.name, times, load, self._shard.path, notes)
             return
         with reading(self._shard.path, f"numbers of {what}"):
             limit = self._recording.options.memory_limit

@@ -317,7 +317,7 @@ class MessageRecording(Recording):
             image = "their format is compressedDepth"
         else:
             name = f"{self.path}, an image of {channel.topic}"
-            image = images.decode(bytes(message.data), name)
+            return images.read(bytes(message.data), name, self.options)
         return image if isinstance(image, str) else images.fit(image, self.options)
 
 

@@ -258,6 +258,7 @@ class ImagesTopic:
         self._notes = notes
         metadata = StreamMetadata("previous", source=source)
         self._stream_buffer = buffer.add_stream(name, clock, metadata)
+        self._unifier = images.Unifier(name, notes)
         self._is_ahead = ahead
         self._ahead: deque[tuple[int, int, Future[Any]]] = deque()
 
@@ -286,4 +287,4 @@ class ImagesTopic:
             self._notes[f"images of {self._name} left out: {image}"] += 1
             return 0
         self._clock.tick(stamp, received)
-        return self._stream_buffer.add(stamp, received, image)
+        return self._stream_buffer.add(stamp, received, self._unifier.take(image))

@@ -1,0 +1,64 @@
+"""How images are stored: raw, as the recording's JPEG files, or encoded as JPEG."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from robocache.store.jpeg_frames import JpegFrames
+
+_TEXT = re.compile(r"jpeg:(\d{1,3})(:444)?")
+
+
+@dataclass(frozen=True)
+class ImageEncoding:
+    """How images are stored; its text is an option of conversions."""
+
+    kind: Literal["raw", "keep", "jpeg"] = "raw"
+    """Pixels; baseline JPEG of the recording as it is, and others as pixels; or all as JPEG."""
+    quality: int = 95
+    """1 to 100, of JPEG that is encoded."""
+    full_chroma: bool = False
+    """Whether encoded JPEG has color at full resolution (4:4:4) in place of half (4:2:0)."""
+
+    @classmethod
+    def parse(cls, text: str) -> ImageEncoding:
+        """Parses "raw", "keep", "jpeg:95" or "jpeg:95:444".
+
+        Raises:
+            ValueError: The text is another.
+        """
+        if text in ("raw", "keep"):
+            return cls("raw" if text == "raw" else "keep")
+        match = _TEXT.fullmatch(text)
+        if match is None or not 1 <= int(match[1]) <= 100:
+            raise ValueError(
+                f"images: expected raw, keep, jpeg:QUALITY or jpeg:QUALITY:444, QUALITY from 1 to "
+                f"100, got {text!r}"
+            )
+        return cls("jpeg", int(match[1]), match[2] is not None)
+
+    def __str__(self) -> str:
+        if self.kind != "jpeg":
+            return self.kind
+        return f"jpeg:{self.quality}" + ":444" * self.full_chroma
+
+    def encoded(self, values: Any) -> Any:
+        """Rows of images [n,H,W,C], C of 1 or 3, as JpegFrames, if images are stored so."""
+        is_image = (
+            isinstance(values, np.ndarray)
+            and values.dtype == np.uint8
+            and values.ndim == 4
+            and values.shape[3] in (1, 3)
+            and len(values) > 0
+        )
+        if self.kind != "jpeg" or not is_image:
+            return values
+        return JpegFrames.encode(values, self.quality, full_chroma=self.full_chroma)
+
+
+RAW = ImageEncoding()
+"""All images as pixels."""
