@@ -452,13 +452,17 @@ def test_pictures_of_several_sizes(tmp_path: Path) -> None:
         return np.full((*sizes[row], 3), row, np.uint8)
 
     with pytest.raises(RecordingError) as error:
-        list(images.image_rows("camera", times, load, ReadOptions(), tmp_path))
+        list(images.image_rows("camera", times, load, tmp_path, Counter()))
     assert str(error.value) == (
         f"{tmp_path}: expected images of one size in camera, got 30x20x3 uint8 and, in row 2, "
         "10x10x3 uint8 (resize makes them one)"
     )
     options = ReadOptions(resize=(12, 12), fit="stretch")
-    (rows,) = images.image_rows("camera", times, load, options, tmp_path)
+
+    def load_resized(row: int) -> NDArray[np.uint8]:
+        return images.fit(load(row), options)
+
+    (rows,) = images.image_rows("camera", times, load_resized, tmp_path, Counter())
     assert rows.values[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
