@@ -22,7 +22,7 @@ namespace robocache {
 /// timestamps; their times are computed from their rate.
 enum class Timeline : std::uint8_t { kTime, kRows };
 
-/// What the bytes of a ragged row are.
+/// The encoding of a ragged row.
 enum class Encoding : std::uint8_t {
   kNone,  // items of the stream's type
   kJpeg,  // a JPEG file: baseline, 8 bits

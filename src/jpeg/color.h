@@ -127,7 +127,7 @@ ROBOCACHE_HOST_DEVICE GroupChroma upsample(const JpegPlan& plan, const ChromaRow
     }
     return made;
   }
-  // Of the weights 3 and 1, in units of a quarter or, of two dimensions, a sixteenth.
+  // The weights 3 and 1, in units of a quarter or, of two dimensions, a sixteenth.
   constexpr std::uint32_t kUnit = kV == 1 ? 64 : 16;
   constexpr std::uint32_t kLeft = kPairOnes * (kV == 1 ? 1 : 8) * kUnit + kCenter;
   constexpr std::uint32_t kRight = kPairOnes * (kV == 1 ? 2 : 7) * kUnit + kCenter;

@@ -14,7 +14,7 @@
 namespace robocache::testing {
 namespace {
 
-/// Of a run: ROBOCACHE_TEST_JPEG_FRAMES, or fewer.
+/// Frames per run: ROBOCACHE_TEST_JPEG_FRAMES, or fewer.
 std::uint64_t frame_count(std::uint64_t usual) {
   const std::string wanted = environment("ROBOCACHE_TEST_JPEG_FRAMES");
   return wanted.empty() ? usual : std::stoull(wanted);

@@ -194,7 +194,7 @@ def test_encoding_is_libjpegs(full_chroma: bool, channels: int) -> None:
         (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), jpeg(scene(0, 8, 8))]), ValueError,
          "files[1]: expected 56x40x3, as files[0], got 8x8x3"),
         (lambda: rc.JpegFrames(rc.RaggedArray([1.0], [0, 1]), (8, 8, 3)), TypeError,
-         "files: expected rows of bytes, got RaggedArray(1 rows of float64[*], 1 items)"),
+         "files: expected rows of bytes, got RaggedArray(1 row of float64[*], 1 item)"),
         (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 8)), ValueError,
          "shape: expected (H, W, C), C of 1 or 3, got (8, 8)"),
         (lambda: rc.JpegFrames.encode(np.zeros((1, 8, 8, 3))), TypeError,
@@ -212,7 +212,7 @@ def test_errors(make: Callable[[], object], error: type[Exception], message: str
 
 
 def test_an_index_of_other_bytes_is_found(tmp_path: Path, files: list[bytes]) -> None:
-    """What `verify` reports of shards whose checksums are right and whose contents are not."""
+    """`verify` reports shards whose checksums are right and whose contents are not."""
     write(tmp_path, files[:3])
     path = tmp_path / "shard-00000.safetensors"
     tensors = dict(load_file(path))
@@ -279,7 +279,7 @@ def test_encodings_of_the_manifest(
 
 
 def write_both(path: Path) -> tuple[Path, Path]:
-    """The same episodes twice: of JPEG frames, and of the pixels that they decode to."""
+    """Writes episodes twice: with JPEG frames, and with the pixels that they decode to."""
     for name in ("jpeg", "raw"):
         with rc.StoreWriter(path / name) as writer:
             writer.declare("camera", rate=20)
@@ -324,7 +324,7 @@ def test_a_loader_needs_room_for_decoded_frames(tmp_path: Path) -> None:
 
 
 def test_other_users_of_a_store_decode(tmp_path: Path) -> None:
-    """What `align`, `export` and the doctor make of JPEG frames is what they make of pixels."""
+    """`align`, `export` and the doctor give the same results for JPEG frames and for pixels."""
     pytest.importorskip("torch")
     jpeg_store, raw_store = map(rc.EpisodeStore, write_both(tmp_path))
     tables = [store[1].align(20, streams=["camera"]) for store in (jpeg_store, raw_store)]
