@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 
 #include "jpeg.h"
@@ -80,9 +81,9 @@ Pool make_pool(const Files& files, std::int64_t count) {
   pool.frames.index_size = static_cast<std::int64_t>(indices.size());
   pool.frames.tables = upload(tables);
   pool.frames.table_words = static_cast<std::int64_t>(tables.size());
-  pool.frames.largest_tables = static_cast<std::int32_t>(tables.size());
+  pool.layout.largest_tables = static_cast<std::int32_t>(tables.size());
   pool.frames.frames = upload(records);
-  pool.frames.frame_count = count;
+  pool.frames.count = count;
   return pool;
 }
 
@@ -113,32 +114,29 @@ double measure_bandwidth(cudaStream_t stream) {
 /// Microseconds per batch: one graph holds the calls for all batches of the pool.
 double measure_batches(const Pool& pool, int batch, const JpegConversion& conversion,
                        cudaStream_t stream) {
-  const std::int64_t pixels =
-      std::int64_t{pool.layout.width} * pool.layout.height * conversion.channels;
+  const std::int64_t image_bytes = std::int64_t{pool.layout.width} * pool.layout.height *
+                                   conversion.pixels.channels * size_of(conversion.pixels.dtype);
   const std::int64_t batches = pool.count / batch;
-  auto* const out = static_cast<char*>(
-      allocate(static_cast<std::size_t>(pool.count * pixels * size_of(conversion.dtype))));
-  auto* const status = static_cast<std::uint8_t*>(allocate(static_cast<std::size_t>(pool.count)));
+  auto* const out =
+      static_cast<char*>(allocate(static_cast<std::size_t>(pool.count * image_bytes)));
+  std::vector<JpegStream> streams(1);
+  streams[0].frames = pool.frames;
+  streams[0].conversion = conversion;
+  JpegStream* const on_device = upload(streams);
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(pool.count));
+  std::iota(numbers.begin(), numbers.end(), 1);
+  std::int64_t* const numbers_on_device = upload(numbers);
+  std::int64_t* const damaged = upload(std::vector<std::int64_t>{0});
   Workspace workspace;
-  workspace.bytes = decode_jpeg_frames_workspace_bytes(pool.layout, batch);
+  workspace.bytes = decode_jpeg_frames_workspace_bytes(pool.layout, batch, DeviceType::kCuda);
   workspace.data = allocate(workspace.bytes);
   const auto decode = [&](std::int64_t i) {
-    JpegFrames frames = pool.frames;
-    frames.frames += i * batch;
-    frames.frame_count = batch;
-    void* const to = out + i * batch * pixels * size_of(conversion.dtype);
-    const JpegLayout& layout = pool.layout;
-    const TensorView view =
-        conversion.channels_first
-            ? TensorView(to, conversion.dtype,
-                         {batch, conversion.channels, layout.height, layout.width},
-                         DeviceType::kCuda)
-            : TensorView(to, conversion.dtype,
-                         {batch, layout.height, layout.width, conversion.channels},
-                         DeviceType::kCuda);
-    decode_jpeg_frames(frames, layout, conversion, view,
-                       TensorView(status + i * batch, DataType::kUInt8, {batch}, DeviceType::kCuda),
-                       workspace, on_cuda(stream));
+    JpegOutput output;
+    output.numbers = numbers_on_device + i * batch;
+    output.count = batch;
+    output.values = out + i * batch * image_bytes;
+    decode_jpeg_frames(on_device, {output}, pool.layout, conversion.pixels, damaged, workspace,
+                       on_cuda(stream));
   };
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t replay = nullptr;
@@ -161,15 +159,15 @@ double measure_batches(const Pool& pool, int batch, const JpegConversion& conver
     expect_success(cudaEventElapsedTime(&milliseconds, begin, end));
     microseconds.push_back(milliseconds * 1e3 / static_cast<double>(batches));
   }
-  std::vector<std::uint8_t> statuses(static_cast<std::size_t>(batches * batch));
-  expect_success(cudaMemcpy(statuses.data(), status, statuses.size(), cudaMemcpyDeviceToHost));
-  if (std::any_of(statuses.begin(), statuses.end(), [](std::uint8_t s) { return s != 0; })) {
-    throw std::runtime_error("a frame was not decoded");
-  }
+  std::int64_t count = 0;
+  expect_success(cudaMemcpy(&count, damaged, sizeof(count), cudaMemcpyDeviceToHost));
+  if (count > 0) throw std::runtime_error("a frame was not decoded");
   expect_success(cudaGraphExecDestroy(replay));
   expect_success(cudaGraphDestroy(graph));
   expect_success(cudaFree(out));
-  expect_success(cudaFree(status));
+  expect_success(cudaFree(damaged));
+  expect_success(cudaFree(on_device));
+  expect_success(cudaFree(numbers_on_device));
   expect_success(cudaFree(workspace.data));
   return median(microseconds);
 }

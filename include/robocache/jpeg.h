@@ -221,31 +221,34 @@ class ROBOCACHE_API JpegEncoder {
 /// The version of libjpeg-turbo that this library was built with: "2.1.5".
 ROBOCACHE_API const char* jpeg_library_version();
 
-/// The properties that all frames of a CUDA call share.
+/// The properties that all frames of a call of decode_jpeg_frames share.
 struct JpegLayout {
   std::int32_t width = 0;
   std::int32_t height = 0;
+  // The others matter on CUDA only.
   JpegSampling sampling = JpegSampling::k420;
-  std::int32_t every = 1;  // MCUs per entry of the index
+  std::int32_t every = 1;                            // MCUs per entry of the index
+  std::int32_t largest_tables = kMaxJpegTableWords;  // words of the largest tables in use
 };
 
-/// A frame of a CUDA call, in device memory. Positions count elements of the arrays of JpegFrames.
+/// A frame as CUDA decodes it. Positions count elements of the arrays of JpegFrames.
 struct JpegFrame {
   std::uint64_t scan = 0;       // its first word in `scans`, a multiple of 4
   std::uint64_t index = 0;      // its first element in `indices`
   std::uint32_t tables = 0;     // its first word in `tables`, a multiple of 4
   std::uint32_t scan_bits = 0;  // of JpegIndex
-  std::uint16_t width = 0;      // must be those of the layout
+  std::uint16_t width = 0;      // must be those of the layout; 0: there is no image
   std::uint16_t height = 0;
   std::uint16_t restart_interval = 0;
   std::uint16_t every = 1;
   JpegSampling sampling = JpegSampling::kGray;
   std::uint8_t reserved[7] = {};
 };
-static_assert(sizeof(JpegFrame) == 40, "part of the interface of kernels and stores");
+static_assert(sizeof(JpegFrame) == 40, "part of the interface of kernels and clients");
 
-/// The encoded frames of a CUDA call: arrays in memory that the GPU reads. Scans, indices and frame
-/// records may hold anything: kernels stay within the arrays, and report frames that are not valid.
+/// Encoded frames in memory that the GPU reads: its own, or pinned host memory. Scans, indices and
+/// frame records may hold anything: kernels stay within the arrays, and report frames that are not
+/// valid.
 struct JpegFrames {
   const std::uint32_t* scans = nullptr;  // `extract_jpeg_scan`; aligned to 16 bytes
   std::int64_t scan_words = 0;
@@ -254,50 +257,129 @@ struct JpegFrames {
   const std::uint32_t* tables = nullptr;  // `make_jpeg_tables`; aligned to 16 bytes
   std::int64_t table_words = 0;
   const JpegFrame* frames = nullptr;
-  std::int64_t frame_count = 0;
-  /// The frames to decode, [N]; a negative number is no frame: zeros, kOk. Null: the first N.
-  const std::int64_t* rows = nullptr;
-  std::int32_t largest_tables = kMaxJpegTableWords;  // words of the largest tables in use
+  std::int64_t count = 0;
 };
 
-/// The conversion of decoded bytes: (x - subtract) * multiply, computed in float64 and rounded to
-/// `dtype`, as the loader converts images. Compute it once per stream with
-/// `make_jpeg_conversion`.
-struct JpegConversion {
-  DataType dtype = DataType::kUInt8;  // uint8, float16, bfloat16 or float32
+/// Encoded frames in host memory, as the CPU decodes them.
+struct JpegFiles {
+  const std::uint8_t* const* files = nullptr;
+  const std::int64_t* sizes = nullptr;  // bytes; 0: there is no image
+  std::int64_t count = 0;
+};
+
+/// Files and their indices, as stores hold them.
+struct JpegSources {
+  JpegFiles files;
+  const std::uint64_t* const* entries = nullptr;  // the index of each frame
+  const std::int64_t* entry_counts = nullptr;     // 0: the frame has no index, and no image on CUDA
+  const std::uint32_t* scan_bits = nullptr;       // of JpegIndex
+};
+
+/// The frame records and tables of files, from their headers. Equal tables are stored once.
+class ROBOCACHE_API JpegFrameTable {
+ public:
+  /// Parses the headers, in the context's threads. `layout` has the width, height and `every` of
+  /// the frames; a frame that differs, or that has no valid header or index, has no image. Throws
+  /// ValueError, whose message has the frame's number, if frames differ in sampling.
+  JpegFrameTable(const JpegSources& sources, const JpegLayout& layout,
+                 const ExecutionContext& context);
+
+  /// The layout, with the sampling and the size of the largest tables.
+  const JpegLayout& layout() const { return layout_; }
+  /// A record for each file. Scans and indices follow each other in the order of the frames.
+  const std::vector<JpegFrame>& frames() const { return frames_; }
+  const std::vector<std::uint32_t>& tables() const { return tables_; }
+  /// The sizes of the arrays of all scans and of all indices.
+  std::int64_t scan_words() const { return scan_words_; }
+  std::int64_t index_size() const { return index_size_; }
+
+ private:
+  JpegLayout layout_;
+  std::vector<JpegFrame> frames_;
+  std::vector<std::uint32_t> tables_;
+  std::int64_t scan_words_ = 0;
+  std::int64_t index_size_ = 0;
+};
+
+/// Extracts the plain scans of files, in the context's threads. `frames`: their records, whose
+/// `scan` is the position in `words`. A scan that does not fit its record is zeros, which kernels
+/// report.
+ROBOCACHE_API void extract_jpeg_scans(const JpegFiles& files, const JpegFrame* frames,
+                                      std::uint32_t* words, const ExecutionContext& context);
+
+/// The elements that decoded bytes become.
+struct JpegPixels {
+  DataType dtype = DataType::kUInt8;  // uint8, float16, bfloat16, float32 or float64
   bool channels_first = false;
   std::int32_t channels = 3;  // 3: RGB; 1: luma
-  // Set by make_jpeg_conversion.
-  bool is_identity = true;  // the bytes themselves
-  bool is_linear = false;   // fma(x, scale, bias) in float32 gives the same elements
-  float scale[3] = {};
-  float bias[3] = {};
-  std::uint32_t table[3][256] = {};  // the bits of the element of each byte
+  bool is_identity = true;    // the bytes themselves
+  bool is_linear = false;     // fma(x, scale, bias) in float32 gives the elements
 };
 
-/// Fills a conversion. `subtract` and `multiply`: one number per channel, or null. Throws TypeError
-/// or ValueError.
+/// The conversion of decoded bytes, as `make_jpeg_conversion` computes it.
+struct JpegConversion {
+  JpegPixels pixels;
+  float scale[3] = {};
+  float bias[3] = {};
+  std::uint64_t table[3][256] = {};  // the bits of the element of each byte
+};
+
+/// Makes the conversion (x - subtract) * multiply, computed in float64 and rounded to `dtype`, as
+/// the loader converts images that it writes channels first. `subtract` and `multiply`: one number
+/// per channel, or null. Throws TypeError or ValueError.
 ROBOCACHE_API JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first,
                                                   std::int32_t channels, const double* subtract,
                                                   const double* multiply);
 
-/// The size of the workspace of `decode_jpeg_frames` for `count` frames.
-ROBOCACHE_API std::size_t decode_jpeg_frames_workspace_bytes(const JpegLayout& layout,
-                                                             std::int64_t count);
+/// Makes a conversion from the bits of the element of each byte, [channels][256]: those of
+/// (x - subtract) * multiply in any type of arithmetic.
+ROBOCACHE_API JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first,
+                                                  std::int32_t channels, const double* subtract,
+                                                  const double* multiply,
+                                                  const std::uint64_t (*table)[256]);
 
-/// Decodes frames on a CUDA stream, to the bytes that JpegDecoder gives. It enqueues two kernels,
-/// allocates nothing and does not wait, so that it can be captured in a CUDA graph.
+/// Frames that are numbered from `first_number` on, and their conversion.
+struct JpegStream {
+  std::int64_t first_number = 1;
+  JpegFrames frames;  // on CUDA
+  JpegFiles files;    // on the CPU
+  JpegConversion conversion;
+};
+
+/// The destination of frames. A number selects a frame of one of its streams. The image of number 0
+/// is zeros. Where a number belongs to none of the streams, nothing is written.
+struct JpegOutput {
+  const std::int64_t* numbers = nullptr;  // [N], in the context's memory
+  std::int64_t count = 0;                 // N
+  void* values = nullptr;                 // [N,H,W,C], or [N,C,H,W] with channels first
+  bool* is_pad = nullptr;                 // optional, [N]: set to true for frames without an image
+  std::uint8_t* status = nullptr;         // optional, [N]: a JpegStatus
+  std::int32_t first_stream = 0;          // of the call's streams
+  std::int32_t stream_count = 1;
+};
+
+/// The size of the workspace of `decode_jpeg_frames` for `count` frames in all outputs.
+ROBOCACHE_API std::size_t decode_jpeg_frames_workspace_bytes(const JpegLayout& layout,
+                                                             std::int64_t count, DeviceType device);
+
+/// Decodes the frames of some outputs, to the same bytes on every device.
 ///
-/// `out`: [N,H,W,C], or [N,C,H,W] with channels first; contiguous, of the conversion's type.
-/// `status`: [N] uint8, a JpegStatus per frame: kOk, kIndexMismatch, kLayoutMismatch or kBadFrame.
-/// A frame whose status is not kOk is all zeros. A frame is kOk only if its threads have shown that
-/// decoding from its first bit to its last passes through every entry; so the image is the one that
-/// a sequential decoder makes of this scan.
+/// On CUDA it enqueues two kernels, allocates nothing and does not wait, so that it can be captured
+/// in a CUDA graph. A frame has an image only if the threads have shown that decoding from its
+/// first bit to its last passes through every entry of its index; so the image is the one that a
+/// sequential decoder makes of this scan. On the CPU, JpegDecoder decodes the files.
 ///
-/// Throws ValueError or TypeError before it enqueues anything, and DeviceError if a launch fails.
-ROBOCACHE_API void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
-                                      const JpegConversion& conversion, const TensorView& out,
-                                      const TensorView& status, const Workspace& workspace,
+/// A frame without an image is all zeros; its status is kIndexMismatch, kLayoutMismatch or
+/// kBadFrame on CUDA, that of JpegDecoder on the CPU, and `*damaged` is incremented.
+///
+/// `streams`: in the context's memory; of one layout, with conversions to `pixels`, which is linear
+/// or the identity only if all of them are. `damaged`: optional, in the context's memory.
+///
+/// Throws ValueError or TypeError before it decodes anything, and DeviceError if a launch fails.
+ROBOCACHE_API void decode_jpeg_frames(const JpegStream* streams,
+                                      const std::vector<JpegOutput>& outputs,
+                                      const JpegLayout& layout, const JpegPixels& pixels,
+                                      std::int64_t* damaged, const Workspace& workspace,
                                       const ExecutionContext& context);
 
 }  // namespace robocache

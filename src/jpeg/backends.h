@@ -1,9 +1,10 @@
-// The CUDA backend behind `frames.cpp`: it receives validated calls only.
+// The backends behind `frames.cpp`: each receives validated calls only.
 #pragma once
 
 #include <cstdint>
 
 #include "jpeg/plan.h"
+#include "robocache/execution.h"
 #include "robocache/jpeg.h"
 
 namespace robocache {
@@ -13,22 +14,59 @@ namespace robocache {
 inline constexpr std::int32_t kMaxBlockEntries = 128;
 inline constexpr std::int32_t kMinBlockEntries = 64;
 
-/// A validated call of decode_jpeg_frames.
+/// The most outputs of one launch, and the most frames, which bounds the workspace.
+inline constexpr int kMaxCallOutputs = 16;
+inline constexpr std::int64_t kMaxCallFrames = 2048;
+
+/// A part of a JpegOutput; its frames are [begin, begin + count) of a call's.
+struct JpegCallOutput {
+  const std::int64_t* numbers;
+  void* values;
+  bool* is_pad;          // may be null
+  std::uint8_t* status;  // may be null
+  std::int64_t begin;
+  std::int32_t first_stream, stream_count;
+};
+
+/// A validated call of decode_jpeg_frames, or a part of one.
 struct JpegCall {
-  JpegFrames frames;
+  const JpegStream* streams;
+  JpegCallOutput outputs[kMaxCallOutputs];
+  std::int32_t output_count;
+  std::int64_t count;  // frames of all outputs
   JpegLayout layout;
   JpegPlan plan;
-  std::int64_t count;
+  JpegPixels pixels;
+  std::int64_t* damaged;          // may be null
   std::int32_t blocks_per_frame;  // of samples_kernel
   std::int32_t block_entries;     // index entries of a block
   std::uint8_t* samples;          // workspace: JpegPlan::plane_bytes of each frame
   std::uint8_t* block_status;     // workspace: a JpegStatus per block
-  void* out;
-  std::uint8_t* status;
+  std::int32_t* stream_of;        // workspace: the stream of each frame
 };
 
+/// The output of frame `n` of a call.
+ROBOCACHE_CONSTEXPR const JpegCallOutput& output_of(const JpegCallOutput* outputs,
+                                                    std::int32_t count, std::int64_t n) {
+  std::int32_t i = 0;
+  while (i + 1 < count && n >= outputs[i + 1].begin) ++i;
+  return outputs[i];
+}
+
+/// The stream that has frame `number`, or -1.
+ROBOCACHE_CONSTEXPR std::int32_t stream_of_number(const JpegStream* streams,
+                                                  const JpegCallOutput& output, std::int64_t number,
+                                                  bool is_cuda) {
+  for (std::int32_t i = output.first_stream; i < output.first_stream + output.stream_count; ++i) {
+    const std::int64_t count = is_cuda ? streams[i].frames.count : streams[i].files.count;
+    const std::int64_t first = streams[i].first_number;
+    if (number >= first && number - first < count) return i;
+  }
+  return -1;
+}
+
+void decode_jpeg_frames_on_cpu(const JpegCall& call, const ExecutionContext& context);
 // In a build without CUDA, this is not called.
-void decode_jpeg_frames_on_cuda(const JpegCall& call, const JpegConversion& conversion,
-                                CUstream_st* stream);
+void decode_jpeg_frames_on_cuda(const JpegCall& call, CUstream_st* stream);
 
 }  // namespace robocache

@@ -14,8 +14,10 @@
 
 namespace robocache::cuda {
 
-/// The status of a block of samples_kernel whose row is negative: the image is zeros, and valid.
+/// The status of a block of samples_kernel whose number is 0: the image is zeros, and valid.
 inline constexpr std::uint8_t kNoFrame = 255;
+/// The status of a block whose number belongs to none of the streams: nothing is written.
+inline constexpr std::uint8_t kElsewhere = 254;
 
 inline constexpr int kColorThreads = 128;
 inline constexpr int kColorRows = 8;  // of a thread's strip
@@ -31,8 +33,11 @@ struct ColorLaunch {
   JpegPlan plan;
   const std::uint8_t* samples;
   const std::uint8_t* block_status;
-  std::uint8_t* status;
-  void* out;
+  const std::int32_t* stream_of;
+  const JpegStream* streams;
+  JpegCallOutput outputs[kMaxCallOutputs];
+  std::int32_t output_count;
+  std::int64_t* damaged;          // may be null
   std::int32_t blocks_per_frame;  // of samples_kernel
   std::int32_t color_blocks;      // of this kernel, per frame
   std::int32_t groups;            // per row
@@ -40,15 +45,9 @@ struct ColorLaunch {
   std::uint32_t per_line;         // 2^32 / (bytes of a row) + 1
   std::int32_t channels;
   std::int32_t element_bytes;
+  std::int64_t image_bytes;
   bool channels_first;
   bool is_bfloat16;
-  bool is_identity;
-  float scale[3], bias[3];
-};
-
-/// Only kernels that use the table receive it.
-struct ColorTable {
-  std::uint32_t table[3][256];
 };
 
 /// The first status of a frame's blocks that is not kOk.
@@ -71,18 +70,17 @@ __device__ float byte_as_float(const std::uint32_t (&words)[kCount], int i) {
 }
 
 /// Writes the elements of one channel of a group by fma.
-__device__ inline void write_plane(const ColorLaunch& launch, const std::uint32_t (&rgb)[6],
-                                   int channel, std::uint16_t* to) {
+__device__ inline void write_plane(bool is_bfloat16, float scale, float bias,
+                                   const std::uint32_t (&rgb)[6], int channel, std::uint16_t* to) {
   std::uint32_t pairs[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     float x[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      x[k] = __fmaf_rn(byte_as_float(rgb, 3 * (2 * i + k) + channel), launch.scale[channel],
-                       launch.bias[channel]);
+      x[k] = __fmaf_rn(byte_as_float(rgb, 3 * (2 * i + k) + channel), scale, bias);
     }
-    if (launch.is_bfloat16) {
+    if (is_bfloat16) {
       const __nv_bfloat162 pair = __floats2bfloat162_rn(x[0], x[1]);
       pairs[i] = reinterpret_cast<const std::uint32_t&>(pair);
     } else {
@@ -93,18 +91,37 @@ __device__ inline void write_plane(const ColorLaunch& launch, const std::uint32_
   *reinterpret_cast<uint4*>(to) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
+/// Where a thread writes: the image of its frame, and the first row of its strip.
+struct WriterPlace {
+  unsigned char* image;
+  std::int32_t warp_item;  // of the first lane
+  std::int32_t x, y;
+  bool is_active;
+};
+
 /// Writes the groups of one thread, row after row from the first of its strip.
 template <Writer kWriter>
 class GroupWriter {
  public:
-  __device__ GroupWriter(const ColorLaunch& launch, std::int64_t frame, std::int32_t /*warp_item*/,
-                         std::int32_t x, std::int32_t y, bool is_active, const std::uint32_t* table,
+  __device__ GroupWriter(const ColorLaunch& launch, const JpegConversion& conversion,
+                         const WriterPlace& place, const std::uint64_t* table,
                          unsigned char* /*stage*/)
-      : launch_(launch), table_(table), frame_(frame), x_(x), y_(y), is_active_(is_active) {
-    const std::int64_t pixels = static_cast<std::int64_t>(launch.plan.width) * launch.plan.height;
-    to_ = static_cast<std::uint16_t*>(launch.out) + 3 * frame * pixels +
-          static_cast<std::int64_t>(y) * launch.plan.width + x;
-    plane_ = pixels;
+      : launch_(launch),
+        table_(table),
+        image_(place.image),
+        x_(place.x),
+        y_(place.y),
+        is_active_(place.is_active) {
+    plane_ = static_cast<std::int64_t>(launch.plan.width) * launch.plan.height;
+    to_ = reinterpret_cast<std::uint16_t*>(image_) +
+          static_cast<std::int64_t>(y_) * launch.plan.width + x_;
+    if constexpr (kWriter == Writer::kPlanes) {
+#pragma unroll
+      for (int c = 0; c < 3; ++c) {
+        scale_[c] = conversion.scale[c];
+        bias_[c] = conversion.bias[c];
+      }
+    }
   }
 
   /// Writes the next row. All lanes of a warp call this together.
@@ -112,7 +129,9 @@ class GroupWriter {
     if (is_active_ && y_ < launch_.plan.height) {
       if constexpr (kWriter == Writer::kPlanes) {
 #pragma unroll
-        for (int c = 0; c < 3; ++c) write_plane(launch_, rgb, c, to_ + c * plane_);
+        for (int c = 0; c < 3; ++c) {
+          write_plane(launch_.is_bfloat16, scale_[c], bias_[c], rgb, c, to_ + c * plane_);
+        }
       } else {
         put_elements(luma, rgb);
       }
@@ -125,7 +144,6 @@ class GroupWriter {
   __device__ void put_elements(const std::uint32_t (&luma)[2],
                                const std::uint32_t (&rgb)[6]) const {
     const JpegPlan& plan = launch_.plan;
-    const std::int64_t first = frame_ * plane_ * launch_.channels;
     const std::int64_t pixel = static_cast<std::int64_t>(y_) * plan.width + x_;
     const int count = min(kGroup, plan.width - x_);
 #pragma unroll
@@ -136,30 +154,34 @@ class GroupWriter {
         const int byte = 3 * i + c;
         const std::uint32_t word =
             launch_.channels == 1 ? luma[i / 4] >> 8 * (i % 4) : rgb[byte / 4] >> 8 * (byte % 4);
-        const std::int64_t at = launch_.channels_first ? first + c * plane_ + pixel + i
-                                                       : first + (pixel + i) * launch_.channels + c;
-        const std::uint32_t bits = table_[c * 256 + (word & 0xff)];
+        const std::int64_t at =
+            launch_.channels_first ? c * plane_ + pixel + i : (pixel + i) * launch_.channels + c;
+        const std::uint64_t bits = table_[c * 256 + (word & 0xff)];
         switch (launch_.element_bytes) {
           case 1:
-            static_cast<std::uint8_t*>(launch_.out)[at] = static_cast<std::uint8_t>(bits);
+            image_[at] = static_cast<std::uint8_t>(bits);
             break;
           case 2:
-            static_cast<std::uint16_t*>(launch_.out)[at] = static_cast<std::uint16_t>(bits);
+            reinterpret_cast<std::uint16_t*>(image_)[at] = static_cast<std::uint16_t>(bits);
+            break;
+          case 4:
+            reinterpret_cast<std::uint32_t*>(image_)[at] = static_cast<std::uint32_t>(bits);
             break;
           default:
-            static_cast<std::uint32_t*>(launch_.out)[at] = bits;
+            reinterpret_cast<std::uint64_t*>(image_)[at] = bits;
         }
       }
     }
   }
 
   const ColorLaunch& launch_;
-  const std::uint32_t* table_;
-  std::int64_t frame_;
+  const std::uint64_t* table_;
+  unsigned char* image_;
   std::int32_t x_, y_;
   bool is_active_;
   std::uint16_t* to_;  // kPlanes: of the next row
   std::int64_t plane_;
+  float scale_[3], bias_[3];  // kPlanes
 };
 
 /// Writes 24 bytes per lane to shared memory, and from there pieces of 16 to consecutive addresses.
@@ -167,15 +189,15 @@ class GroupWriter {
 template <>
 class GroupWriter<Writer::kStagedBytes> {
  public:
-  __device__ GroupWriter(const ColorLaunch& launch, std::int64_t frame, std::int32_t warp_item,
-                         std::int32_t /*x*/, std::int32_t /*y*/, bool /*is_active*/,
-                         const std::uint32_t* /*table*/, unsigned char* stage)
+  __device__ GroupWriter(const ColorLaunch& launch, const JpegConversion& /*conversion*/,
+                         const WriterPlace& place, const std::uint64_t* /*table*/,
+                         unsigned char* stage)
       : line_bytes_(launch.plan.width * 3),
         stage_(stage + threadIdx.x % 32 * 24),
         piece_(stage + threadIdx.x % 32 * 16) {
-    const std::int32_t strip = warp_item / launch.groups;
-    const std::int32_t begin = (warp_item - strip * launch.groups) * 24;
-    const std::int32_t end = (launch.items - warp_item) * 24;
+    const std::int32_t strip = place.warp_item / launch.groups;
+    const std::int32_t begin = (place.warp_item - strip * launch.groups) * 24;
+    const std::int32_t end = (launch.items - place.warp_item) * 24;
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       const auto offset = static_cast<std::int32_t>((threadIdx.x % 32 + 32 * k) * 16);
@@ -184,8 +206,7 @@ class GroupWriter<Writer::kStagedBytes> {
       const std::int32_t y = (strip + lines) * kColorRows;
       const bool is_piece = offset < 32 * 24 && offset < end;
       rows_[k] = is_piece ? launch.plan.height - y : 0;
-      to_[k] = static_cast<std::uint8_t*>(launch.out) +
-               (frame * launch.plan.height + y) * line_bytes_ +
+      to_[k] = place.image + std::int64_t{y} * line_bytes_ +
                (static_cast<std::int32_t>(at) - lines * line_bytes_);
     }
   }
@@ -217,30 +238,45 @@ class GroupWriter<Writer::kStagedBytes> {
 };
 
 /// Zeros in place of a frame that is not decoded, by all blocks of its part of the grid.
-__device__ inline void clear_frame(const ColorLaunch& launch, std::int64_t frame,
+__device__ inline void clear_frame(const ColorLaunch& launch, unsigned char* image,
                                    std::int32_t block) {
-  const std::int64_t bytes = static_cast<std::int64_t>(launch.plan.width) * launch.plan.height *
-                             launch.channels * launch.element_bytes;
-  auto* const to = static_cast<std::uint8_t*>(launch.out) + frame * bytes;
   const std::int64_t step = static_cast<std::int64_t>(launch.color_blocks) * kColorThreads;
-  for (std::int64_t i = block * kColorThreads + threadIdx.x; i < bytes; i += step) to[i] = 0;
+  for (std::int64_t i = block * kColorThreads + threadIdx.x; i < launch.image_bytes; i += step) {
+    image[i] = 0;
+  }
+}
+
+/// Reports the outcome for frame `n` of an output.
+__device__ inline void report(const ColorLaunch& launch, const JpegCallOutput& output,
+                              std::int64_t n, std::uint8_t status) {
+  const bool is_damaged = status != 0 && status != kNoFrame;
+  if (output.status != nullptr) output.status[n] = is_damaged ? status : 0;
+  if (!is_damaged) return;
+  if (output.is_pad != nullptr) output.is_pad[n] = true;
+  if (launch.damaged != nullptr) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(launch.damaged), 1ull);
+  }
 }
 
 template <JpegSampling kSampling, Writer kWriter>
 __global__ void __launch_bounds__(kColorThreads)
-    color_kernel(const __grid_constant__ ColorLaunch launch,
-                 const __grid_constant__ ColorTable table) {
+    color_kernel(const __grid_constant__ ColorLaunch launch) {
   __shared__ uint4 stages[kColorThreads / 32][48];
-  __shared__ std::uint32_t elements[kWriter == Writer::kElements ? 3 * 256 : 1];
+  __shared__ std::uint64_t elements[kWriter == Writer::kElements ? 3 * 256 : 1];
   wait_for_stream();
   const std::int64_t frame = blockIdx.x / launch.color_blocks;
   const auto block = static_cast<std::int32_t>(blockIdx.x - frame * launch.color_blocks);
   const std::uint8_t status = frame_status(launch, frame);
-  if (block == 0 && threadIdx.x == 0) launch.status[frame] = status == kNoFrame ? 0 : status;
-  if (status != 0) return clear_frame(launch, frame, block);
+  if (status == kElsewhere) return;
+  const JpegCallOutput& output = output_of(launch.outputs, launch.output_count, frame);
+  const std::int64_t n = frame - output.begin;
+  if (block == 0 && threadIdx.x == 0) report(launch, output, n, status);
+  unsigned char* const image = static_cast<unsigned char*>(output.values) + n * launch.image_bytes;
+  if (status != 0) return clear_frame(launch, image, block);
+  const JpegConversion& conversion = launch.streams[launch.stream_of[frame]].conversion;
   if constexpr (kWriter == Writer::kElements) {
     for (int i = static_cast<int>(threadIdx.x); i < 3 * 256; i += kColorThreads) {
-      elements[i] = (&table.table[0][0])[i];
+      elements[i] = (&conversion.table[0][0])[i];
     }
     __syncthreads();
   }
@@ -253,8 +289,8 @@ __global__ void __launch_bounds__(kColorThreads)
   const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
   const std::int32_t y = strip * kColorRows;
   const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
-  GroupWriter<kWriter> writer(launch, frame, warp_item, x, y, item < launch.items, elements,
-                              reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]));
+  GroupWriter<kWriter> writer(launch, conversion, {image, warp_item, x, y, item < launch.items},
+                              elements, reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]));
   const auto put = [&](std::int32_t, const std::uint32_t (&luma)[2],
                        const std::uint32_t (&rgb)[6]) { writer.put(luma, rgb); };
   switch (kSampling) {
@@ -273,10 +309,10 @@ __global__ void __launch_bounds__(kColorThreads)
 
 template <Writer kWriter>
 void launch_color_as(const JpegCall& call, JpegSampling sampling, const ColorLaunch& launch,
-                     const ColorTable& table, cudaStream_t stream) {
+                     cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(call.count * launch.color_blocks);
   const auto start = [&](auto kernel) {
-    launch_early("decode_jpeg_frames", kernel, blocks, kColorThreads, 0, stream, launch, table);
+    launch_early("decode_jpeg_frames", kernel, blocks, kColorThreads, 0, stream, launch);
   };
   switch (sampling) {
     case JpegSampling::k420:
@@ -292,43 +328,43 @@ void launch_color_as(const JpegCall& call, JpegSampling sampling, const ColorLau
   }
 }
 
-inline void launch_color(const JpegCall& call, const JpegConversion& conversion,
-                         cudaStream_t stream) {
+inline void launch_color(const JpegCall& call, cudaStream_t stream) {
+  const JpegPixels& pixels = call.pixels;
   ColorLaunch launch{};
   launch.plan = call.plan;
   launch.samples = call.samples;
   launch.block_status = call.block_status;
-  launch.status = call.status;
-  launch.out = call.out;
+  launch.stream_of = call.stream_of;
+  launch.streams = call.streams;
+  bool is_aligned = true;
+  for (int i = 0; i < call.output_count; ++i) {
+    launch.outputs[i] = call.outputs[i];
+    is_aligned = is_aligned && reinterpret_cast<std::uintptr_t>(call.outputs[i].values) % 16 == 0;
+  }
+  launch.output_count = call.output_count;
+  launch.damaged = call.damaged;
   launch.blocks_per_frame = call.blocks_per_frame;
   launch.groups = (call.plan.width + kGroup - 1) / kGroup;
   launch.items = (call.plan.height + kColorRows - 1) / kColorRows * launch.groups;
   launch.color_blocks = (launch.items + kColorThreads - 1) / kColorThreads;
   launch.per_line = 0xffffffffu / static_cast<std::uint32_t>(3 * call.plan.width) + 1;
-  launch.channels = conversion.channels;
-  launch.element_bytes = static_cast<std::int32_t>(size_of(conversion.dtype));
-  launch.channels_first = conversion.channels_first;
-  launch.is_bfloat16 = conversion.dtype == DataType::kBFloat16;
-  launch.is_identity = conversion.is_identity;
-  ColorTable table{};
-  for (int c = 0; c < 3; ++c) {
-    launch.scale[c] = conversion.scale[c];
-    launch.bias[c] = conversion.bias[c];
-    for (int x = 0; x < 256; ++x) table.table[c][x] = conversion.table[c][x];
-  }
+  launch.channels = pixels.channels;
+  launch.element_bytes = static_cast<std::int32_t>(size_of(pixels.dtype));
+  launch.image_bytes = static_cast<std::int64_t>(call.plan.width) * call.plan.height *
+                       pixels.channels * launch.element_bytes;
+  launch.channels_first = pixels.channels_first;
+  launch.is_bfloat16 = pixels.dtype == DataType::kBFloat16;
   // Luma alone is read as of a gray frame.
-  const JpegSampling sampling =
-      conversion.channels == 1 ? JpegSampling::kGray : call.layout.sampling;
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(call.out) % 16 == 0;
-  const bool is_rgb = conversion.channels == 3;
-  if (is_rgb && is_aligned && conversion.is_identity && !conversion.channels_first &&
+  const JpegSampling sampling = pixels.channels == 1 ? JpegSampling::kGray : call.layout.sampling;
+  const bool is_rgb = pixels.channels == 3;
+  if (is_rgb && is_aligned && pixels.is_identity && !pixels.channels_first &&
       call.plan.width % 16 == 0) {
-    launch_color_as<Writer::kStagedBytes>(call, sampling, launch, table, stream);
-  } else if (is_rgb && is_aligned && conversion.is_linear && conversion.channels_first &&
+    launch_color_as<Writer::kStagedBytes>(call, sampling, launch, stream);
+  } else if (is_rgb && is_aligned && pixels.is_linear && pixels.channels_first &&
              call.plan.width % kGroup == 0) {
-    launch_color_as<Writer::kPlanes>(call, sampling, launch, table, stream);
+    launch_color_as<Writer::kPlanes>(call, sampling, launch, stream);
   } else {
-    launch_color_as<Writer::kElements>(call, sampling, launch, table, stream);
+    launch_color_as<Writer::kElements>(call, sampling, launch, stream);
   }
 }
 

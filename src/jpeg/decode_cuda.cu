@@ -27,11 +27,9 @@ constexpr int kTaskBlocksPerSm = 5;
 constexpr int kWarp = 32;
 constexpr int kCoefficientBytes = kWarp * 128;  // of a warp: a block per lane
 
-/// A frame's arrays, if its record is valid.
-__device__ inline JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFrame& frame) {
-  const JpegFrames& frames = call.frames;
-  const std::int64_t row = frames.rows == nullptr ? n : frames.rows[n];
-  if (row >= frames.frame_count) return JpegStatus::kBadFrame;
+/// The arrays of frame `row` of a stream, if its record is valid; `n` is its place in the call.
+__device__ inline JpegStatus locate_frame(const JpegCall& call, const JpegFrames& frames,
+                                          std::int64_t row, std::int64_t n, TaskFrame& frame) {
   const JpegFrame record = frames.frames[row];
   const bool fits = record.width == call.plan.width && record.height == call.plan.height &&
                     record.sampling == call.layout.sampling && record.every == call.plan.every;
@@ -49,7 +47,7 @@ __device__ inline JpegStatus locate_frame(const JpegCall& call, std::int64_t n, 
   frame.tables = frames.tables + record.tables;
   const std::uint32_t table_words = frame.tables[0];
   const bool has_tables = table_words >= kJpegTablesBegin && table_words % 4 == 0 &&
-                          table_words <= static_cast<std::uint32_t>(frames.largest_tables) &&
+                          table_words <= static_cast<std::uint32_t>(call.layout.largest_tables) &&
                           within(record.tables, table_words, frames.table_words);
   if (!has_tables) return JpegStatus::kBadFrame;
   frame.scan = {frames.scans + record.scan, 0, static_cast<std::uint32_t>(words) - 1};
@@ -119,20 +117,25 @@ __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
       reinterpret_cast<std::uint32_t*>(coefficients + kTaskThreads / kWarp * kCoefficientBytes);
   const std::int64_t n = blockIdx.x / call.blocks_per_frame;
   const auto part = static_cast<std::int32_t>(blockIdx.x - n * call.blocks_per_frame);
-  const std::int64_t row = call.frames.rows == nullptr ? n : call.frames.rows[n];
-  if (row < 0) {  // no frame
-    if (threadIdx.x == 0) call.block_status[blockIdx.x] = kNoFrame;
+  const JpegCallOutput& output = output_of(call.outputs, call.output_count, n);
+  const std::int64_t number = output.numbers[n - output.begin];
+  const std::int32_t stream =
+      number == 0 ? -1 : stream_of_number(call.streams, output, number, true);
+  if (part == 0 && threadIdx.x == 0) call.stream_of[n] = stream;
+  if (stream < 0) {
+    if (threadIdx.x == 0) call.block_status[blockIdx.x] = number == 0 ? kNoFrame : kElsewhere;
     return;
   }
+  const JpegStream& from = call.streams[stream];
   TaskFrame frame{};
-  const JpegStatus status = locate_frame(call, n, frame);
+  const JpegStatus status = locate_frame(call, from.frames, number - from.first_number, n, frame);
   if (status != JpegStatus::kOk) {
     if (threadIdx.x == 0) call.block_status[blockIdx.x] = static_cast<std::uint8_t>(status);
     return;
   }
   const std::int32_t first = part * call.block_entries;
   const std::int32_t entries = min(call.block_entries, plan.entries - first);
-  stage_scan(plan, frame, first, entries, tables + (call.frames.largest_tables + 3) / 4 * 4);
+  stage_scan(plan, frame, first, entries, tables + (call.layout.largest_tables + 3) / 4 * 4);
   copy_tables(tables, frame.tables);
   frame.tables = tables;
   for (int i = 0; i < 8; ++i) shared[i * kTaskThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
@@ -162,7 +165,7 @@ __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
 template <bool kIs420>
 void launch_samples(const JpegCall& call, cudaStream_t stream) {
   const std::size_t shared = kTaskThreads / kWarp * kCoefficientBytes +
-                             static_cast<std::size_t>(call.frames.largest_tables + 3) / 4 * 16 +
+                             static_cast<std::size_t>(call.layout.largest_tables + 3) / 4 * 16 +
                              kStagedWords * sizeof(std::uint32_t);
   check_cuda(
       cudaFuncSetAttribute(samples_kernel<kIs420>, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -176,14 +179,13 @@ void launch_samples(const JpegCall& call, cudaStream_t stream) {
 }  // namespace
 }  // namespace cuda
 
-void decode_jpeg_frames_on_cuda(const JpegCall& call, const JpegConversion& conversion,
-                                CUstream_st* stream) {
+void decode_jpeg_frames_on_cuda(const JpegCall& call, CUstream_st* stream) {
   if (call.plan.is_split && call.layout.sampling == JpegSampling::k420) {
     cuda::launch_samples<true>(call, stream);
   } else {
     cuda::launch_samples<false>(call, stream);
   }
-  cuda::launch_color(call, conversion, stream);
+  cuda::launch_color(call, stream);
 }
 
 }  // namespace robocache

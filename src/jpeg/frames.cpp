@@ -47,22 +47,27 @@ std::int32_t blocks_per_frame(const JpegPlan& plan, std::int64_t count) {
   return divide_up(plan.entries, divide_up(plan.entries, blocks));  // none without entries
 }
 
-/// The arrays of a workspace.
+/// The arrays of a workspace on CUDA.
 struct Scratch {
   std::uint8_t* samples;
   std::uint8_t* block_status;
+  std::int32_t* stream_of;
 };
 
 Scratch cut_workspace(WorkspaceCutter& cutter, const JpegPlan& plan, std::int64_t count) {
   Scratch scratch;
+  count = std::min(count, kMaxCallFrames);
   scratch.samples = cutter.cut<std::uint8_t>(plan.plane_bytes() * count);
   scratch.block_status = cutter.cut<std::uint8_t>(blocks_per_frame(plan, count) * count);
+  scratch.stream_of = cutter.cut<std::int32_t>(count);
   return scratch;
 }
 
 /// The bits of an element.
-std::uint32_t element_bits(DataType dtype, double x) {
+std::uint64_t element_bits(DataType dtype, double x) {
   switch (dtype) {
+    case DataType::kFloat64:
+      return target::bit_cast<std::uint64_t>(x);
     case DataType::kFloat16:
       return target::Round<target::Float16>::from(x).bits;
     case DataType::kBFloat16:
@@ -76,7 +81,7 @@ std::uint32_t element_bits(DataType dtype, double x) {
 
 /// Finds a scale and a bias of float32 with which fma gives the elements of a channel. Those of
 /// float64, rounded, give all of them nearly always, and their neighbors the rest.
-bool find_linear(DataType dtype, const std::uint32_t (&table)[256], double multiply, double offset,
+bool find_linear(DataType dtype, const std::uint64_t (&table)[256], double multiply, double offset,
                  float& scale, float& bias) {
   constexpr int kNeighbors = 2;
   const auto neighbor = [](double x, int steps) {
@@ -107,98 +112,135 @@ bool find_linear(DataType dtype, const std::uint32_t (&table)[256], double multi
 }  // namespace
 
 JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first, std::int32_t channels,
-                                    const double* subtract, const double* multiply) {
-  if (dtype != DataType::kUInt8 && dtype != DataType::kFloat16 && dtype != DataType::kBFloat16 &&
-      dtype != DataType::kFloat32) {
-    throw_type_error("dtype", "uint8, float16, bfloat16 or float32", name_of(dtype));
-  }
+                                    const double* subtract, const double* multiply,
+                                    const std::uint64_t (*table)[256]) {
+  if (!is_value_type(dtype)) throw_type_error("dtype", kValueTypes, name_of(dtype));
   if (channels != 1 && channels != 3) {
     throw_value_error("channels", "1 or 3", std::to_string(channels));
   }
   JpegConversion made;
-  made.dtype = dtype;
-  made.channels_first = channels_first;
-  made.channels = channels;
-  made.is_identity = dtype == DataType::kUInt8 && subtract == nullptr && multiply == nullptr;
-  const bool is_half = dtype == DataType::kFloat16 || dtype == DataType::kBFloat16;
-  made.is_linear = is_half;
+  made.pixels.dtype = dtype;
+  made.pixels.channels_first = channels_first;
+  made.pixels.channels = channels;
+  made.pixels.is_identity = dtype == DataType::kUInt8;
+  made.pixels.is_linear = dtype == DataType::kFloat16 || dtype == DataType::kBFloat16;
   for (std::int32_t c = 0; c < channels; ++c) {
+    for (std::uint64_t x = 0; x < 256; ++x) {
+      made.table[c][x] = table[c][x];
+      made.pixels.is_identity = made.pixels.is_identity && table[c][x] == x;
+    }
+    if (!made.pixels.is_linear) continue;
     const double s = subtract == nullptr ? 0 : subtract[c];
     const double m = multiply == nullptr ? 1 : multiply[c];
-    for (int x = 0; x < 256; ++x) made.table[c][x] = element_bits(dtype, (x - s) * m);
-    made.is_linear =
-        made.is_linear && find_linear(dtype, made.table[c], m, -s * m, made.scale[c], made.bias[c]);
+    made.pixels.is_linear =
+        find_linear(dtype, made.table[c], m, -s * m, made.scale[c], made.bias[c]);
   }
   return made;
 }
 
-std::size_t decode_jpeg_frames_workspace_bytes(const JpegLayout& layout, std::int64_t count) {
-  WorkspaceCutter cutter(nullptr, DeviceType::kCuda);
-  cut_workspace(cutter, check_layout(layout), count);
+JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first, std::int32_t channels,
+                                    const double* subtract, const double* multiply) {
+  std::uint64_t table[3][256] = {};
+  for (std::int32_t c = 0; c < std::clamp(channels, 0, 3); ++c) {
+    const double s = subtract == nullptr ? 0 : subtract[c];
+    const double m = multiply == nullptr ? 1 : multiply[c];
+    for (int x = 0; x < 256; ++x) table[c][x] = element_bits(dtype, (x - s) * m);
+  }
+  return make_jpeg_conversion(dtype, channels_first, channels, subtract, multiply, table);
+}
+
+std::size_t decode_jpeg_frames_workspace_bytes(const JpegLayout& layout, std::int64_t count,
+                                               DeviceType device) {
+  const JpegPlan plan = check_layout(layout);
+  if (device == DeviceType::kCpu) return 0;
+  WorkspaceCutter cutter(nullptr, device);
+  cut_workspace(cutter, plan, count);
   return cutter.bytes();
 }
 
-void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
-                        const JpegConversion& conversion, const TensorView& out,
-                        const TensorView& status, const Workspace& workspace,
-                        const ExecutionContext& context) {
-  if (context.device != DeviceType::kCuda) {
-    throw_value_error("context", "CUDA (JpegDecoder decodes on the CPU)", "the CPU");
-  }
+void decode_jpeg_frames(const JpegStream* streams, const std::vector<JpegOutput>& outputs,
+                        const JpegLayout& layout, const JpegPixels& pixels, std::int64_t* damaged,
+                        const Workspace& workspace, const ExecutionContext& context) {
+  const bool is_cuda = context.device == DeviceType::kCuda;
   JpegCall call{};
-  call.frames = frames;
+  call.streams = streams;
   call.layout = layout;
   call.plan = check_layout(layout);
-  const ConstTensorView out_view = out;
-  const ConstTensorView status_view = status;
-  const Argument out_argument{"out", out_view};
-  const Argument status_argument{"status", status_view};
-  out_argument.expect_type(out.dtype == conversion.dtype, name_of(conversion.dtype));
-  status_argument.expect_type(status.dtype == DataType::kUInt8, "uint8");
-  const std::int64_t channels = conversion.channels;
-  const std::int64_t shape[2][3] = {{layout.height, layout.width, channels},
-                                    {channels, layout.height, layout.width}};
-  const auto& expected = shape[conversion.channels_first ? 1 : 0];
-  bool fits = out.rank == 4 && is_contiguous(out_view);
-  for (int axis = 0; axis < 3 && fits; ++axis) fits = out.shape[axis + 1] == expected[axis];
-  out_argument.expect_shape(fits, [&] {
-    return "contiguous [N," + std::to_string(expected[0]) + "," + std::to_string(expected[1]) +
-           "," + std::to_string(expected[2]) + "]";
-  });
-  call.count = out.shape[0];
-  if (call.count == 0) return;
-  status_argument.expect_shape(
-      status.rank == 1 && status.shape[0] == call.count && is_contiguous(status_view),
-      [&] { return "contiguous [N=" + std::to_string(call.count) + "]"; });
-  out_argument.expect_device(context.device);
-  status_argument.expect_device(context.device);
-  if (frames.largest_tables < 1 || frames.largest_tables > kMaxJpegTableWords) {
-    throw_value_error("frames.largest_tables", "1 to " + std::to_string(kMaxJpegTableWords),
-                      std::to_string(frames.largest_tables));
+  call.pixels = pixels;
+  call.damaged = damaged;
+  if (!is_value_type(pixels.dtype)) {
+    throw_type_error("pixels.dtype", kValueTypes, name_of(pixels.dtype));
   }
-  if (reinterpret_cast<std::uintptr_t>(frames.tables) % 16 != 0) {
-    throw_value_error("frames.tables", "an address aligned to 16 bytes", "another");
+  if (pixels.channels != 1 && pixels.channels != 3) {
+    throw_value_error("pixels.channels", "1 or 3", std::to_string(pixels.channels));
   }
-  constexpr std::int64_t kMaxBlocks = 0x7fffffff;
-  call.blocks_per_frame = blocks_per_frame(call.plan, call.count);
-  call.block_entries = divide_up(call.plan.entries, call.blocks_per_frame);
-  if (call.count * call.plan.mcus() * kMaxJpegBlocks > kMaxBlocks) {
-    throw_value_error("out", "fewer frames in one call", std::to_string(call.count));
+  if (layout.largest_tables < 1 || layout.largest_tables > kMaxJpegTableWords) {
+    throw_value_error("layout.largest_tables", "1 to " + std::to_string(kMaxJpegTableWords),
+                      std::to_string(layout.largest_tables));
   }
-  WorkspaceCutter measure(nullptr, context.device);
-  cut_workspace(measure, call.plan, call.count);
-  WorkspaceCutter cutter(check_workspace(workspace, measure.bytes(), context.device),
-                         context.device);
-  const Scratch scratch = cut_workspace(cutter, call.plan, call.count);
-  call.samples = scratch.samples;
-  call.block_status = scratch.block_status;
-  call.out = out.data;
-  call.status = static_cast<std::uint8_t*>(status.data);
-#if defined(ROBOCACHE_HAS_CUDA)
-  decode_jpeg_frames_on_cuda(call, conversion, context.stream);
-#else
-  throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const JpegOutput& output = outputs[i];
+    const std::string name = "outputs[" + std::to_string(i) + "]";
+    if (output.count < 0) {
+      throw_value_error(name + ".count", "0 or more", std::to_string(output.count));
+    }
+    if (output.count > 0 && (output.numbers == nullptr || output.values == nullptr)) {
+      throw_value_error(name, "numbers and values", "null");
+    }
+    if (output.first_stream < 0 || output.stream_count < 1) {
+      throw_value_error(name + ".stream_count", "1 or more from stream 0 on",
+                        std::to_string(output.stream_count));
+    }
+    count += output.count;
+  }
+  if (count == 0) return;
+#if !defined(ROBOCACHE_HAS_CUDA)
+  if (is_cuda) throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
 #endif
+  if (is_cuda) {
+    WorkspaceCutter measure(nullptr, context.device);
+    cut_workspace(measure, call.plan, count);
+    WorkspaceCutter cutter(check_workspace(workspace, measure.bytes(), context.device),
+                           context.device);
+    const Scratch scratch = cut_workspace(cutter, call.plan, count);
+    call.samples = scratch.samples;
+    call.block_status = scratch.block_status;
+    call.stream_of = scratch.stream_of;
+  }
+  const auto run = [&] {
+    if (call.count == 0) return;
+    call.blocks_per_frame = blocks_per_frame(call.plan, call.count);
+    call.block_entries = divide_up(call.plan.entries, call.blocks_per_frame);
+    if (!is_cuda) {
+      decode_jpeg_frames_on_cpu(call, context);
+    } else {
+#if defined(ROBOCACHE_HAS_CUDA)
+      decode_jpeg_frames_on_cuda(call, context.stream);
+#endif
+    }
+    call.output_count = 0;
+    call.count = 0;
+  };
+  const std::int64_t frame_bytes = static_cast<std::int64_t>(layout.width) * layout.height *
+                                   pixels.channels * size_of(pixels.dtype);
+  for (const JpegOutput& output : outputs) {
+    for (std::int64_t begin = 0; begin < output.count;) {
+      if (call.output_count == kMaxCallOutputs || call.count == kMaxCallFrames) run();
+      const std::int64_t part = std::min(output.count - begin, kMaxCallFrames - call.count);
+      call.outputs[call.output_count++] = {
+          output.numbers + begin,
+          static_cast<char*>(output.values) + begin * frame_bytes,
+          output.is_pad == nullptr ? nullptr : output.is_pad + begin,
+          output.status == nullptr ? nullptr : output.status + begin,
+          call.count,
+          output.first_stream,
+          output.stream_count};
+      call.count += part;
+      begin += part;
+    }
+  }
+  run();
 }
 
 }  // namespace robocache

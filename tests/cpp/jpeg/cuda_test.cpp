@@ -47,7 +47,7 @@ Problem random_problem(std::uint64_t seed) {
   Problem problem;
   problem.text = options.text();
   problem.batch.layout = {options.width, options.height, options.encoding.sampling,
-                          random.pick({1, 1, 2, 3, 16})};
+                          random.pick({1, 1, 2, 3, 16}), 1};
   const std::int64_t count = 1 + random.below(5);
   for (std::int64_t i = 0; i < count; ++i) {
     options.encoding.quality = static_cast<std::int32_t>(1 + random.below(100));
@@ -82,7 +82,7 @@ TEST_F(JpegCuda, TakesLargeFrames) {
       options.encoding.sampling = sampling;
       const Bytes file = make_frame(options, 1);
       Batch batch;
-      batch.layout = {width, height, sampling, 1};
+      batch.layout = {width, height, sampling, 1, 1};
       ASSERT_TRUE(append_frame(batch, file));
       const DeviceDecoded got = decode_on_device(batch, bytes_of(3));
       ASSERT_EQ(got.status[0], 0);
@@ -98,8 +98,8 @@ TEST_F(JpegCuda, ConvertsAsTheLoader) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Problem problem = random_problem(seed);
     Random random(seed);
-    const DataType dtype = random.pick(
-        {DataType::kUInt8, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat32});
+    const DataType dtype = random.pick({DataType::kUInt8, DataType::kFloat16, DataType::kBFloat16,
+                                        DataType::kFloat32, DataType::kFloat64});
     const bool channels_first = !random.one_in(3);
     const bool is_scaled = !random.one_in(4);
     const int channels = random.one_in(5) ? 1 : 3;
@@ -124,18 +124,26 @@ TEST_F(JpegCuda, ConvertsAsTheLoader) {
   }
 }
 
-TEST_F(JpegCuda, SelectsRows) {
+TEST_F(JpegCuda, SelectsFramesByNumber) {
   Problem problem = random_problem(3);
-  problem.batch.rows = {-1, 0, static_cast<std::int64_t>(problem.files.size()) - 1, 0, 1'000'000};
+  const auto last = static_cast<std::int64_t>(problem.files.size());
+  problem.batch.frames.push_back(problem.batch.frames[0]);
+  problem.batch.frames.back().scan = ~std::uint64_t{0};
+  problem.batch.numbers = {0, 1, last, 1, last + 1, 1'000'000, -1};
   const DeviceDecoded got = decode_on_device(problem.batch, bytes_of(3));
   const Decoded first = decode_with_libjpeg(problem.files.front(), 3);
   const Bytes zeros(first.pixels.size());
-  EXPECT_EQ(got.status, (Bytes{0, 0, 0, 0, static_cast<std::uint8_t>(JpegStatus::kBadFrame)}));
+  const Bytes untouched(first.pixels.size(), 0x5A);
+  const auto bad = static_cast<std::uint8_t>(JpegStatus::kBadFrame);
+  EXPECT_EQ(got.status, (Bytes{0, 0, 0, 0, bad, 0x5A, 0x5A}));
+  EXPECT_EQ(got.damaged, 1);
   EXPECT_EQ(pixels_of(got, 0), zeros);
   EXPECT_EQ(pixels_of(got, 1), first.pixels);
   EXPECT_EQ(pixels_of(got, 2), decode_with_libjpeg(problem.files.back(), 3).pixels);
   EXPECT_EQ(pixels_of(got, 3), first.pixels);
   EXPECT_EQ(pixels_of(got, 4), zeros);
+  EXPECT_EQ(pixels_of(got, 5), untouched);
+  EXPECT_EQ(pixels_of(got, 6), untouched);
 }
 
 /// Changes bits of anything that a kernel reads.

@@ -1,6 +1,6 @@
 #include "jpeg/device_decoder.h"
 
-#include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "robocache/build_info.h"
@@ -38,7 +38,8 @@ bool append_frame(Batch& batch, const Bytes& bytes) {
   batch.indices.insert(batch.indices.end(), index.entries.begin(), index.entries.end());
   batch.tables.insert(batch.tables.end(), tables.begin(), tables.end());
   batch.frames.push_back(frame);
-  batch.largest_tables = std::max(batch.largest_tables, static_cast<std::int32_t>(tables.size()));
+  batch.layout.largest_tables =
+      std::max(batch.layout.largest_tables, static_cast<std::int32_t>(tables.size()));
   return true;
 }
 
@@ -55,8 +56,14 @@ DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& convers
   const DeviceMemory indices = upload(batch.indices);
   const DeviceMemory tables = upload(batch.tables);
   const DeviceMemory records = upload(batch.frames);
-  const DeviceMemory rows = upload(batch.rows);
-  JpegFrames frames;
+  std::vector<std::int64_t> numbers = batch.numbers;
+  if (numbers.empty()) {
+    numbers.resize(batch.frames.size());
+    std::iota(numbers.begin(), numbers.end(), 1);
+  }
+  const DeviceMemory numbers_memory = upload(numbers);
+  std::vector<JpegStream> streams(1);
+  JpegFrames& frames = streams[0].frames;
   frames.scans = static_cast<const std::uint32_t*>(scans.get());
   frames.scan_words = static_cast<std::int64_t>(batch.scans.size());
   frames.indices = static_cast<const std::uint64_t*>(indices.get());
@@ -64,32 +71,38 @@ DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& convers
   frames.tables = static_cast<const std::uint32_t*>(tables.get());
   frames.table_words = static_cast<std::int64_t>(batch.tables.size());
   frames.frames = static_cast<const JpegFrame*>(records.get());
-  frames.frame_count = static_cast<std::int64_t>(batch.frames.size());
-  frames.rows = batch.rows.empty() ? nullptr : static_cast<const std::int64_t*>(rows.get());
-  frames.largest_tables = batch.largest_tables;
-  const auto count =
-      static_cast<std::int64_t>(batch.rows.empty() ? batch.frames.size() : batch.rows.size());
-  const std::int64_t channels = conversion.channels;
+  frames.count = static_cast<std::int64_t>(batch.frames.size());
+  streams[0].conversion = conversion;
+  const DeviceMemory streams_memory = upload(streams);
+  const auto count = static_cast<std::int64_t>(numbers.size());
   const JpegLayout& layout = batch.layout;
+  const JpegPixels& pixels = conversion.pixels;
+  const std::int64_t image_bytes = static_cast<std::int64_t>(layout.width) * layout.height *
+                                   pixels.channels * size_of(pixels.dtype);
   DeviceDecoded made;
-  made.out.assign(static_cast<std::size_t>(count * layout.width * layout.height * channels *
-                                           size_of(conversion.dtype)),
-                  0x5A);
+  made.out.assign(static_cast<std::size_t>(count * image_bytes), 0x5A);
   made.status.assign(static_cast<std::size_t>(count), 0x5A);
   const DeviceMemory out = upload(made.out);
   const DeviceMemory status = upload(made.status);
-  const TensorView out_view =
-      conversion.channels_first
-          ? TensorView(out.get(), conversion.dtype, {count, channels, layout.height, layout.width},
-                       DeviceType::kCuda)
-          : TensorView(out.get(), conversion.dtype, {count, layout.height, layout.width, channels},
-                       DeviceType::kCuda);
-  const TensorView status_view(status.get(), DataType::kUInt8, {count}, DeviceType::kCuda);
-  const DeviceScratch scratch(decode_jpeg_frames_workspace_bytes(layout, count));
+  const std::vector<std::int64_t> none = {0};
+  const DeviceMemory damaged = upload(none);
+  // In two outputs, where there are as many.
+  std::vector<JpegOutput> outputs(count > 1 ? 2 : 1);
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::int64_t end = i + 1 == outputs.size() ? count : count / 2;
+    outputs[i].numbers = static_cast<const std::int64_t*>(numbers_memory.get()) + begin;
+    outputs[i].count = end - begin;
+    outputs[i].values = static_cast<char*>(out.get()) + begin * image_bytes;
+    outputs[i].status = static_cast<std::uint8_t*>(status.get()) + begin;
+    begin = end;
+  }
+  const DeviceScratch scratch(decode_jpeg_frames_workspace_bytes(layout, count, DeviceType::kCuda));
   const CudaStream stream;
   expect_success(cudaDeviceSynchronize());
   const auto decode = [&] {
-    decode_jpeg_frames(frames, layout, conversion, out_view, status_view, scratch,
+    decode_jpeg_frames(static_cast<const JpegStream*>(streams_memory.get()), outputs, layout,
+                       pixels, static_cast<std::int64_t*>(damaged.get()), scratch,
                        on_cuda(stream.get()));
   };
   if (captured) {
@@ -110,6 +123,8 @@ DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& convers
   expect_success(cudaMemcpy(made.out.data(), out.get(), made.out.size(), cudaMemcpyDeviceToHost));
   expect_success(
       cudaMemcpy(made.status.data(), status.get(), made.status.size(), cudaMemcpyDeviceToHost));
+  expect_success(
+      cudaMemcpy(&made.damaged, damaged.get(), sizeof(made.damaged), cudaMemcpyDeviceToHost));
   return made;
 #else
   (void)conversion;

@@ -20,8 +20,7 @@ struct Batch {
   std::vector<std::uint32_t> scans, tables;
   std::vector<std::uint64_t> indices;
   std::vector<JpegFrame> frames;
-  std::vector<std::int64_t> rows;  // empty: all frames
-  std::int32_t largest_tables = 1;
+  std::vector<std::int64_t> numbers;  // of the frames to decode, from 1 on; empty: all
 };
 
 /// Appends a frame; false if it has no index.
@@ -30,6 +29,7 @@ bool append_frame(Batch& batch, const Bytes& bytes);
 struct DeviceDecoded {
   Bytes out;  // the elements' bytes, of all frames
   Bytes status;
+  std::int64_t damaged = 0;
 };
 
 /// Decodes a batch, by a call or by the replay of a graph that has captured it.

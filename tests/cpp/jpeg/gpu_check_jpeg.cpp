@@ -17,7 +17,7 @@ void check_jpeg() {
     const Bytes file = make_frame(options, seed);
     Batch batch;
     batch.layout = {options.width, options.height, options.encoding.sampling,
-                    random.pick({1, 1, 3})};
+                    random.pick({1, 1, 3}), 1};
     const std::string what = "JPEG, seed " + std::to_string(seed);
     if (!append_frame(batch, file)) return fail(what, "the frame has no index");
     const DeviceDecoded got =

@@ -136,30 +136,35 @@ TEST(JpegErrors, NameTheArgument) {
   EXPECT_EQ(error_of([] { JpegEncoder encoder({95, JpegSampling::k420, -1, false}); }),
             "ValueError restart_interval: expected 0 to 65535, got -1");
   EXPECT_EQ(error_of([] { make_jpeg_conversion(DataType::kInt32, false, 3, nullptr, nullptr); }),
-            "TypeError dtype: expected uint8, float16, bfloat16 or float32, got int32");
+            "TypeError dtype: expected float16, bfloat16, float32, float64 or uint8, got int32");
   EXPECT_EQ(error_of([] { make_jpeg_conversion(DataType::kUInt8, false, 2, nullptr, nullptr); }),
             "ValueError channels: expected 1 or 3, got 2");
-  EXPECT_EQ(error_of([] { decode_jpeg_frames_workspace_bytes({0, 8, JpegSampling::k420, 1}, 1); }),
-            "ValueError layout.width: expected 1 to 4096, got 0");
-  EXPECT_EQ(error_of([] {
-              decode_jpeg_frames({}, {8, 8, JpegSampling::k420, 1}, {}, {}, {}, {}, on_cpu());
-            }),
-            "ValueError context: expected CUDA (JpegDecoder decodes on the CPU), got the CPU");
-  const auto call = [](const JpegLayout& layout, const TensorView& out, const TensorView& status) {
-    return error_of([&] { decode_jpeg_frames({}, layout, {}, out, status, {}, on_cuda(nullptr)); });
+  const auto call = [](const JpegLayout& layout, const JpegPixels& pixels,
+                       const JpegOutput& output) {
+    return error_of([&] {
+      decode_jpeg_frames(nullptr, {output}, layout, pixels, nullptr, {}, on_cuda(nullptr));
+    });
   };
-  const JpegLayout layout{8, 16, JpegSampling::k420, 1};
+  const JpegLayout layout{8, 16, JpegSampling::k420, 1, 100};
   std::uint8_t memory[8 * 16 * 3];
-  const TensorView out(memory, DataType::kUInt8, {1, 16, 8, 3}, DeviceType::kCuda);
-  const TensorView status(memory, DataType::kUInt8, {1}, DeviceType::kCuda);
-  EXPECT_EQ(call(layout, {memory, DataType::kUInt8, {1, 8, 16, 3}, DeviceType::kCuda}, status),
-            "ValueError out: expected contiguous [N,16,8,3], got [1,8,16,3]");
-  EXPECT_EQ(call(layout, {memory, DataType::kFloat32, {1, 16, 8, 3}, DeviceType::kCuda}, status),
-            "TypeError out: expected uint8, got float32");
-  EXPECT_EQ(call(layout, out, {memory, DataType::kUInt8, {2}, DeviceType::kCuda}),
-            "ValueError status: expected contiguous [N=1], got [2]");
-  EXPECT_EQ(call(layout, out, status),
-            "ValueError workspace: expected 768 bytes aligned to 256, got none");
+  const std::int64_t numbers[1] = {1};
+  const JpegOutput output{numbers, 1, memory};
+  EXPECT_EQ(call({0, 8}, {}, output), "ValueError layout.width: expected 1 to 4096, got 0");
+  EXPECT_EQ(call({8, 8, JpegSampling::k420, 1, 0}, {}, output),
+            "ValueError layout.largest_tables: expected 1 to 8192, got 0");
+  EXPECT_EQ(call(layout, {DataType::kInt32}, output),
+            "TypeError pixels.dtype: expected float16, bfloat16, float32, float64 or uint8, "
+            "got int32");
+  EXPECT_EQ(call(layout, {DataType::kUInt8, false, 2}, output),
+            "ValueError pixels.channels: expected 1 or 3, got 2");
+  EXPECT_EQ(call(layout, {}, {numbers, -1, memory}),
+            "ValueError outputs[0].count: expected 0 or more, got -1");
+  EXPECT_EQ(call(layout, {}, {numbers, 1, nullptr}),
+            "ValueError outputs[0]: expected numbers and values, got null");
+#if defined(ROBOCACHE_HAS_CUDA)
+  EXPECT_EQ(call(layout, {}, output),
+            "ValueError workspace: expected 1024 bytes aligned to 256, got none");
+#endif
 }
 
 }  // namespace
