@@ -57,11 +57,11 @@ void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
               b * plan.values_batch_stride + episode.first_row * plan.values_row_stride;
           if constexpr (kHasWindows) {
             const auto all = locate_all<Compute>(plan, times, b, t, time, bracket);
-            located[i - begin] = {all.location, b, t, episode.first_row, values};
+            located[i - begin] = {all.location, b, t, episode.first_row, values, nullptr};
             windows[i - begin] = all.windows;
           } else {
             const auto location = locate<Compute>(plan, times, time, bracket);
-            located[i - begin] = {location, b, t, episode.first_row, values};
+            located[i - begin] = {location, b, t, episode.first_row, values, nullptr};
             if (plan.out_age != nullptr) {
               write_age(plan, times, b, t, time, newest_row(plan.row_kinds, location));
             }

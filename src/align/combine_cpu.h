@@ -74,9 +74,28 @@ template <typename Compute>
 struct LocatedTarget {
   Location<Compute> location;
   std::int64_t b, t;
-  std::int64_t first_row;  // of the target's episode
-  std::int64_t values;     // the position of that row's values, in elements
+  std::int64_t first_row;     // of the target's episode
+  std::int64_t values;        // the position of that row's values, in elements
+  const std::int32_t* slots;  // of the rows' values, from that row on; null: in order
+
+  /// The position of the values of a row, which is counted from the first, in elements.
+  std::int64_t position_of(std::int64_t row, std::int64_t row_stride) const {
+    return values + (slots == nullptr ? row : slots[row]) * row_stride;
+  }
 };
+
+/// The positions of the values of a method's rows; `b` is `a` where the method reads one row.
+struct RowPair {
+  std::int64_t a, b;
+};
+
+template <typename Compute>
+RowPair positions_of(const StreamPlan& plan, const LocatedTarget<Compute>& target, std::int64_t lo,
+                     const MethodRows& picked) {
+  const std::int64_t row = lo + picked.step;
+  const std::int64_t a = target.position_of(row, plan.values_row_stride);
+  return {a, picked.is_pair ? target.position_of(row + 1, plan.values_row_stride) : a};
+}
 
 /// Writes targets of a stream with one linear, previous or nearest run, in the usual case (see
 /// `lerp_stretch`): decisions that all targets share are outside the loop.
@@ -96,9 +115,9 @@ void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
       continue;
     }
     const MethodRows picked = rows_for(method, location);
-    const std::int64_t a = target.values + (location.lo + picked.step) * plan.values_row_stride;
-    lerp_stretch<Compute, Value>(plan.values, a, a + plan.values_row_stride, location.weight,
-                                 picked.is_pair, plan.channels, plan.out, out);
+    const RowPair rows = positions_of(plan, target, location.lo, picked);
+    lerp_stretch<Compute, Value>(plan.values, rows.a, rows.b, location.weight, picked.is_pair,
+                                 plan.channels, plan.out, out);
   }
 }
 
@@ -199,7 +218,7 @@ void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
   for (std::int64_t row = window.begin; row < window.end; ++row) {
     if (valid != nullptr && !valid[row * plan.valid_row_stride]) continue;
     const Compute* from =
-        conversion.widen(plan.values, target.values + row * plan.values_row_stride,
+        conversion.widen(plan.values, target.position_of(row, plan.values_row_stride),
                          plan.values_channel_stride, first, count, buffer);
     for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] + from[i];
   }
@@ -260,10 +279,10 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
       }
     }
     const MethodRows picked = rows_for(method, location);
-    const std::int64_t row_a = target.values + (location.lo + picked.step) * plan.values_row_stride;
+    const RowPair rows = positions_of(plan, target, location.lo, picked);
     if (conversion.lerp != nullptr && !is_literal(location.source) && copies_or_lerps(method)) {
-      conversion.lerp(plan.values, row_a + begin, row_a + begin + plan.values_row_stride,
-                      location.weight, picked.is_pair, end - begin, plan.out, out_0 + begin);
+      conversion.lerp(plan.values, rows.a + begin, rows.b + begin, location.weight, picked.is_pair,
+                      end - begin, plan.out, out_0 + begin);
       continue;
     }
     for (std::int64_t first = begin; first < end; first += kStretch) {
@@ -279,12 +298,12 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
             location.source == Source::kZero ? Compute(0) : not_a_number<Compute>();
         for (std::int64_t i = 0; i < count; ++i) out[i] = literal;
       } else {
-        const Compute* a = conversion.widen(plan.values, row_a, plan.values_channel_stride, first,
+        const Compute* a = conversion.widen(plan.values, rows.a, plan.values_channel_stride, first,
                                             count, buffer_a);
-        const Compute* b =
-            picked.is_pair ? conversion.widen(plan.values, row_a + plan.values_row_stride,
-                                              plan.values_channel_stride, first, count, buffer_b)
-                           : a;
+        const Compute* b = picked.is_pair
+                               ? conversion.widen(plan.values, rows.b, plan.values_channel_stride,
+                                                  first, count, buffer_b)
+                               : a;
         const bool exists =
             combine_stretch(method, a, b, location.weight, picked.is_pair, count, out);
         quaternions_exist = quaternions_exist && exists;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/check.h"
-#include "live/memory.h"
+#include "live/row_buffer.h"
 #include "live/row_ring.h"
 #include "loader/plan.h"
 #include "window/check_windows.h"
@@ -69,8 +69,8 @@ std::int64_t checked_rows(double rows, const std::string& option, const std::str
 /// The bytes that a robot's buffer and ring of these rows take.
 double bytes_of(const LiveStream& stream, std::int64_t buffer_rows, std::int64_t ring_rows) {
   const auto row = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
-  const auto slot = static_cast<double>(round_up(sizeof(RowRing::Header) + row, kCacheLine));
-  return 2 * static_cast<double>(buffer_rows) * static_cast<double>(row) +
+  const auto slot = static_cast<double>(RowRing::slot_bytes(row));
+  return static_cast<double>(buffer_rows) * (slot + RowBuffer::kRowBytes) +
          static_cast<double>(ring_rows) * slot;
 }
 

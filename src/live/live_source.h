@@ -2,42 +2,57 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "live/durations.h"
+#include "live/memory.h"
 #include "live/row_buffer.h"
 #include "live/row_ring.h"
 
 namespace robocache {
 
+/// A robot's ring and buffer share slots of memory, each for a row: a row stays in the slot that it
+/// was pushed to until the buffer drops it.
 class LiveSource {
  public:
   /// `kept_rows`: as `kept` of RowBuffer.
   LiveSource(std::int64_t buffer_rows, std::int64_t kept_rows, std::int64_t ring_rows,
              std::size_t row_bytes, std::int64_t robots)
-      : buffer(buffer_rows, kept_rows, row_bytes, robots),
+      : buffer(buffer_rows, kept_rows, RowRing::slots_of(ring_rows), robots),
+        slot_bytes_(RowRing::slot_bytes(row_bytes)),
+        slots_(RowRing::slots_of(ring_rows) + buffer_rows),
+        memory_(make_aligned(static_cast<std::size_t>(robots * slots_) * slot_bytes_)),
         distant_rows_(static_cast<std::size_t>(robots)) {
     for (std::int64_t r = 0; r < robots; ++r) {
-      rings_.push_back(std::make_unique<RowRing>(ring_rows, row_bytes));
+      std::byte* const slots = memory_.get() + static_cast<std::size_t>(r * slots_) * slot_bytes_;
+      rings_.push_back(std::make_unique<RowRing>(ring_rows, row_bytes, slots));
     }
   }
+
+  /// The values in the first robot's first slot; those of the next slot follow `slot_bytes` later,
+  /// those of the next robot `slots` slots later.
+  const std::byte* values() const { return memory_.get() + sizeof(RowRing::Header); }
+  std::size_t slot_bytes() const { return slot_bytes_; }
+  std::int64_t slots() const { return slots_; }
 
   RowRing& ring(std::int64_t robot) { return *rings_[static_cast<std::size_t>(robot)]; }
 
   /// Moves all rows of a robot's ring to the buffer, for a query at `now_ns`; refuses rows that
   /// are more than `max_future_ns` later. INT64_MAX: now is unknown.
   void drain(std::int64_t robot, std::int64_t now_ns, std::int64_t max_future_ns) {
-    take_all(robot, [&](const RowRing::Header& row, const std::byte* values) {
+    take_all(robot, [&](const RowRing::Header& row, std::int32_t slot) {
       note_distance(robot, row.time_ns, now_ns, max_future_ns);
       if (row.time_ns > now_ns) {
         if (is_past(row.time_ns, now_ns, max_future_ns)) {
-          return buffer.refuse_future(robot, row.time_ns);
+          buffer.refuse_future(robot, row.time_ns);
+          return slot;
         }
         buffer.counters(robot).early.add(1);
       }
-      buffer.insert(robot, row.time_ns, now_ns, row.is_valid, values);
+      return buffer.insert(robot, row.time_ns, now_ns, row.is_valid, slot);
     });
   }
 
@@ -45,13 +60,14 @@ class LiveSource {
   /// than `max_future_ns` later than all buffered rows is refused as a mistake here too, unless the
   /// row that arrived before it was as late: then the stream had stopped.
   void drain_clock(std::int64_t robot, std::int64_t max_future_ns) {
-    take_all(robot, [&](const RowRing::Header& row, const std::byte* values) {
+    take_all(robot, [&](const RowRing::Header& row, std::int32_t slot) {
       if (buffer.count(robot) > 0 &&
           is_past(row.time_ns, buffer.newest_time(robot), max_future_ns) &&
           is_past(row.time_ns, buffer.last_arrived(robot), max_future_ns)) {
-        return buffer.refuse_future(robot, row.time_ns);
+        buffer.refuse_future(robot, row.time_ns);
+        return slot;
       }
-      buffer.insert(robot, row.time_ns, INT64_MAX, row.is_valid, values);
+      return buffer.insert(robot, row.time_ns, INT64_MAX, row.is_valid, slot);
     });
   }
 
@@ -91,6 +107,9 @@ class LiveSource {
     buffer.counters(robot).taken.add(taken);
   }
 
+  const std::size_t slot_bytes_;
+  const std::int64_t slots_;                     // of a robot
+  const AlignedBytes memory_;                    // [R, slots]
   std::vector<std::unique_ptr<RowRing>> rings_;  // [R]
   std::vector<int> distant_rows_;  // [R]: since the last row near now; at most kDistantRows
 };

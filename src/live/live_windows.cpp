@@ -119,8 +119,6 @@ ConstTensorView LiveWindows::scale(Window& window, int which,
 
 WindowStream LiveWindows::planned(Window& window) const {
   const LiveStream& stream = *window.stream;
-  const RowBuffer* const rows = window.source == nullptr ? nullptr : &window.source->buffer;
-  const std::int64_t count = rows == nullptr ? 0 : rows->rows_in_memory();
   window.steps = window.asked;
   WindowStream made;
   made.spec = stream;
@@ -134,15 +132,23 @@ WindowStream LiveWindows::planned(Window& window) const {
     made.spec.out_dtype = window.reference->type;
   }
   if (window.relative_to >= 0) {
-    made.spec.relative_to = windows_[static_cast<std::size_t>(window.relative_to)]->name;
+    made.spec.relative_to = reference_of(window).name;
     const std::vector<std::int32_t>& columns = stream.reference_columns;
     made.reference_columns = array(columns.data(), {static_cast<std::int64_t>(columns.size())});
   }
-  made.values = ConstTensorView(rows == nullptr ? nullptr : rows->values(), stream.dtype,
-                                {count, elements_of(stream)});
-  made.times =
-      ConstTensorView(rows == nullptr ? nullptr : rows->times(), DataType::kInt64, {count});
-  made.valid = ConstTensorView(rows == nullptr ? nullptr : rows->valid(), DataType::kBool, {count});
+  made.values = ConstTensorView(nullptr, stream.dtype, {0, elements_of(stream)});
+  made.times = ConstTensorView(nullptr, DataType::kInt64, {0});
+  made.valid = ConstTensorView(nullptr, DataType::kBool, {0});
+  if (window.source != nullptr) {
+    const RowBuffer& rows = window.source->buffer;
+    made.values.data = window.source->values();
+    made.values.shape[0] = robots_ * window.source->slots();
+    made.values.strides[0] =
+        static_cast<std::int64_t>(window.source->slot_bytes()) / size_of(stream.dtype);
+    made.value_begins = array(&std::as_const(window.value_begin), {1});
+    made.times = ConstTensorView(rows.times(), DataType::kInt64, {rows.entries()});
+    made.valid = ConstTensorView(rows.valid(), DataType::kBool, {rows.entries()});
+  }
   made.row_offsets = array(std::as_const(window.offsets), {2});
   made.window_offsets =
       array(std::as_const(window.steps).data(), {static_cast<std::int64_t>(window.steps.size())});
@@ -175,9 +181,28 @@ void LiveWindows::plan() {
   call_ = prepared_->call(&index_, nullptr, 1, outputs.data(), BatchMetadata{}, context);
   call_.call.count = static_cast<std::int64_t>(made_);
   for (std::size_t i = 0; i < made_; ++i) {
-    if (windows_[i]->relative_to < 0) continue;
-    call_.relatives[i].reference.offsets = windows_[i]->reference_offsets;
+    const Window& window = *windows_[i];
+    call_.windows[i].slots = window.source->buffer.slots();
+    if (window.relative_to < 0) continue;
+    WindowPlan& reference = call_.relatives[i].reference;
+    reference.offsets = window.reference_offsets;
+    reference.begins = &window.reference_value_begin;
+    reference.slots = reference_of(window).source->buffer.slots();
   }
+}
+
+/// The window that a relative window is relative to.
+const LiveWindows::Window& LiveWindows::reference_of(const Window& window) const {
+  return *windows_[static_cast<std::size_t>(window.relative_to)];
+}
+
+/// The position of a robot's values, as the plan counts it: in elements, or in bytes where rows are
+/// copied.
+std::int64_t LiveWindows::value_begin(const Window& window, std::int64_t robot) {
+  const LiveSource& source = *window.source;
+  const std::int64_t bytes =
+      robot * source.slots() * static_cast<std::int64_t>(source.slot_bytes());
+  return is_computed(*window.stream) ? bytes / size_of(window.stream->dtype) : bytes;
 }
 
 /// Points the plan to a robot's rows of a window, and to its output.
@@ -196,6 +221,7 @@ void LiveWindows::point_to(std::size_t number, std::int64_t slot, std::int64_t r
   }
   window.offsets[0] = begin;
   window.offsets[1] = begin + count;
+  window.value_begin = value_begin(window, robot);
   if (window.reference != nullptr) {
     Reference& reference = *window.reference;
     const std::int64_t row = slot * robots_ + robot;
@@ -216,11 +242,12 @@ void LiveWindows::point_to(std::size_t number, std::int64_t slot, std::int64_t r
 /// Points the plan to a robot's rows of a window's reference.
 void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns) {
   Window& window = *windows_[number];
-  const Window& reference = *windows_[static_cast<std::size_t>(window.relative_to)];
+  const Window& reference = reference_of(window);
   const RowBuffer& rows = reference.source->buffer;
   const std::int64_t begin = rows.begin(robot);
   window.reference_offsets[0] = begin;
   window.reference_offsets[1] = begin + rows.count(robot);
+  window.reference_value_begin = value_begin(reference, robot);
   if (!reference.is_by_row) return;
   // The plan's anchor has frame 0: let the first row be the newest.
   const std::int64_t count = rows.rows_not_after(robot, now_ns);

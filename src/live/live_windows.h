@@ -62,15 +62,18 @@ class LiveWindows {
     bool is_by_row;
     std::vector<std::int64_t> steps;   // of the plan; by row, counted from the robot's first row
     std::vector<std::int64_t> asked;   // the offsets of the spec
-    std::int64_t offsets[2] = {0, 0};  // row offsets of the robot's rows in memory
+    std::int64_t offsets[2] = {0, 0};  // row offsets of the robot's entries in the buffer
+    std::int64_t value_begin = 0;      // the position of the robot's slots, in elements
     std::vector<float> narrow[2];      // subtract and multiply, in the compute type
     std::vector<double> wide[2];
     const WindowPlace* place = nullptr;  // in the output; null for a reference
     std::byte* values = nullptr;         // the input of its transforms; null: the output
     Reference* reference = nullptr;      // for `undo`; else null
-    // The index of the window that this one is relative to, or -1, and that window's row offsets.
+    // The index of the window that this one is relative to, or -1; and that window's row offsets
+    // and value begin.
     std::int32_t relative_to = -1;
     std::int64_t reference_offsets[2] = {0, 0};
+    std::int64_t reference_value_begin = 0;
   };
 
   Window& add_window(const LiveStream& stream, LiveSource* source);
@@ -79,6 +82,8 @@ class LiveWindows {
   WindowStream planned(Window& window) const;
   ConstTensorView scale(Window& window, int which, const std::vector<double>& numbers) const;
   void plan();
+  const Window& reference_of(const Window& window) const;
+  static std::int64_t value_begin(const Window& window, std::int64_t robot);
   bool is_selected(const Selection& selection, std::size_t number) const;
   void point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns);
   void point_to(std::size_t number, std::int64_t slot, std::int64_t robot, std::int64_t now_ns,

@@ -4,16 +4,35 @@
 #include <cstring>
 
 namespace robocache {
+namespace {
 
-RowBuffer::RowBuffer(std::int64_t capacity, std::int64_t kept, std::size_t row_bytes,
+/// Moves entries of a robot's array [2C] within its ring, and copies them to their other places.
+template <typename Entry>
+void move_in_ring(Entry* entries, std::int64_t capacity, std::int64_t from, std::int64_t to,
+                  std::int64_t count) {
+  const auto copy = [entries](std::int64_t source, std::int64_t target, std::int64_t number) {
+    std::memmove(entries + target, entries + source,
+                 static_cast<std::size_t>(number) * sizeof(Entry));
+  };
+  copy(from, to, count);
+  const std::int64_t below = std::clamp<std::int64_t>(capacity - to, 0, count);
+  copy(to, to + capacity, below);
+  copy(to + below, to + below - capacity, count - below);
+}
+
+}  // namespace
+
+RowBuffer::RowBuffer(std::int64_t capacity, std::int64_t kept, std::int64_t first_slot,
                      std::int64_t robots)
     : capacity_(capacity),
       kept_(kept),
-      row_bytes_(row_bytes),
       robots_(static_cast<std::size_t>(robots)),
-      times_(static_cast<std::size_t>(rows_in_memory())),
-      valid_(std::make_unique<bool[]>(static_cast<std::size_t>(rows_in_memory()))),
-      values_(make_aligned(static_cast<std::size_t>(rows_in_memory()) * row_bytes)) {
+      times_(static_cast<std::size_t>(entries())),
+      valid_(std::make_unique<bool[]>(static_cast<std::size_t>(entries()))),
+      slots_(static_cast<std::size_t>(entries())) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i] = static_cast<std::int32_t>(first_slot + static_cast<std::int64_t>(i) % capacity);
+  }
   for (Robot& robot : robots_) {
     robot.counters.newest.set(INT64_MIN);
     robot.counters.period.set(-1);
@@ -25,15 +44,15 @@ std::int64_t RowBuffer::rows_not_after(std::int64_t robot, std::int64_t time_ns)
   return std::upper_bound(oldest, oldest + count(robot), time_ns) - oldest;
 }
 
-void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns, bool is_valid,
-                       const std::byte* values) {
+std::int32_t RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns,
+                               bool is_valid, std::int32_t slot) {
   Robot& rows = at(robot);
   Counters& counters = rows.counters;
   note_arrival(rows, time_ns);
   if (rows.count == capacity_ && must_give_up_newest(robot, time_ns, now_ns)) {
     counters.future.add(1);
     lose(rows, std::max(time_ns, newest_time(robot)));
-    if (time_ns >= newest_time(robot)) return;
+    if (time_ns >= newest_time(robot)) return slot;
     --rows.count;
   }
   std::int64_t index = rows.count;
@@ -42,7 +61,7 @@ void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t no
     if (index == 0 && rows.count == capacity_) {
       counters.too_late.add(1);
       rows.has_given_up = true;
-      return;
+      return slot;
     }
     counters.late.add(1);
   }
@@ -51,11 +70,12 @@ void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t no
     give_up_oldest(rows);
     --index;
   }
-  make_room(robot, index);
-  write(robot, index, time_ns, is_valid, values);
+  const std::int32_t free_slot = make_room(robot, index);
+  write(robot, index, time_ns, is_valid, slot);
   if (rows.is_missing) rows.complete_since = std::max(rows.complete_since, time_ns);
   rows.is_missing = false;
   publish(rows, robot);
+  return free_slot;
 }
 
 bool RowBuffer::is_complete_since(std::int64_t robot, std::int64_t time_ns) const {
@@ -113,37 +133,47 @@ void RowBuffer::lose(Robot& robot, std::int64_t time_ns) {
   robot.complete_since = std::max(robot.complete_since, after);
 }
 
-/// Writes row `index`, counted from the oldest, to both of its places.
+/// Writes the entry of row `index`, counted from the oldest, to both of its places.
 void RowBuffer::write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
-                      const std::byte* values) {
+                      std::int32_t slot) {
   const std::int64_t turned = at(robot).first + index;
-  const std::int64_t place = first_row(robot) + (turned < capacity_ ? turned : turned - capacity_);
-  for (const std::int64_t row : {place, place + capacity_}) {
-    const auto at_row = static_cast<std::size_t>(row);
-    times_[at_row] = time_ns;
-    valid_[at_row] = is_valid;
-    std::memcpy(values_.get() + at_row * row_bytes_, values, row_bytes_);
+  const std::int64_t entry =
+      first_entry(robot) + (turned < capacity_ ? turned : turned - capacity_);
+  for (const std::int64_t place : {entry, entry + capacity_}) {
+    times_[static_cast<std::size_t>(place)] = time_ns;
+    valid_[static_cast<std::size_t>(place)] = is_valid;
+    slots_[static_cast<std::size_t>(place)] = slot;
   }
 }
 
-/// Makes room for a row `index`: moves the newer rows up or the older ones down, whichever are
-/// fewer. A row that is a little late moves few newer rows; after a clock has jumped back, the rows
-/// by the new clock are few and older than the others.
-void RowBuffer::make_room(std::int64_t robot, std::int64_t index) {
+/// Makes room for the entry of a row `index`: moves those of the newer rows up or of the older ones
+/// down, whichever are fewer. A row that is a little late has few newer rows; after a clock has
+/// jumped back, the rows by the new clock are few and older than the others. Returns the free slot
+/// whose entry the row takes.
+std::int32_t RowBuffer::make_room(std::int64_t robot, std::int64_t index) {
   Robot& rows = at(robot);
   const std::int64_t newer = rows.count - index;
-  ++rows.count;
-  if (newer <= index) {
-    for (std::int64_t i = rows.count - 1; i > index; --i) copy_row(robot, i - 1, i);
-    return;
+  const bool moves_newer = newer <= index;
+  if (!moves_newer) rows.first = rows.first == 0 ? capacity_ - 1 : rows.first - 1;
+  const std::int64_t free_entry = rows.first + (moves_newer ? rows.count : 0);
+  const std::int32_t slot = slots_[static_cast<std::size_t>(first_entry(robot) + free_entry)];
+  if (moves_newer) {
+    move_entries(robot, rows.first + index, rows.first + index + 1, newer);
+  } else {
+    move_entries(robot, rows.first + 1, rows.first, index);
   }
-  rows.first = rows.first == 0 ? capacity_ - 1 : rows.first - 1;
-  for (std::int64_t i = 0; i < index; ++i) copy_row(robot, i + 1, i);
+  ++rows.count;
+  return slot;
 }
 
-void RowBuffer::copy_row(std::int64_t robot, std::int64_t from, std::int64_t to) {
-  const auto row = static_cast<std::size_t>(begin(robot) + from);
-  write(robot, to, times_[row], valid_[row], values_.get() + row * row_bytes_);
+/// Moves a robot's entries; `from` and `to` count from its first entry in memory.
+void RowBuffer::move_entries(std::int64_t robot, std::int64_t from, std::int64_t to,
+                             std::int64_t count) {
+  if (count == 0) return;
+  const std::int64_t first = first_entry(robot);
+  move_in_ring(times_.data() + first, capacity_, from, to, count);
+  move_in_ring(valid_.get() + first, capacity_, from, to, count);
+  move_in_ring(slots_.data() + first, capacity_, from, to, count);
 }
 
 void RowBuffer::publish(Robot& robot, std::int64_t number) {

@@ -19,9 +19,10 @@ namespace robocache {
 ///
 /// A cell does not hold a row but the number of a slot of memory, which does. Each thread owns one
 /// more slot, its spare. The producer writes a row to its spare and exchanges the two numbers; the
-/// consumer exchanges its spare for the slot of the row that it takes. So a slot belongs to one
-/// thread or to one cell at any time, and no thread reads memory that another one writes; no row
-/// is torn. The numbers are exchanged atomically (acquire and release), which passes the rows on.
+/// consumer exchanges its spare for the slot of the row that it takes, and may keep that slot in
+/// exchange for another one. So a slot belongs to one thread or to one cell at any time, and no
+/// thread reads memory that another one writes; no row is torn. The numbers are exchanged
+/// atomically (acquire and release), which passes the rows on.
 ///
 /// A cell also holds its row's lap, position / rows, by which the consumer notices that the
 /// producer has replaced the row that it is about to take. Positions only increase and never reach
@@ -37,19 +38,26 @@ class RowRing {
     bool is_valid;
   };
 
-  /// Allocates 1 to 2^30 rows of `row_bytes` bytes each, and the two spares.
-  RowRing(std::int64_t rows, std::size_t row_bytes)
+  /// The size of a slot: the header, then the values, in cache lines of its own, as the consumer
+  /// reads one slot while the producer writes the next.
+  static constexpr std::size_t slot_bytes(std::size_t row_bytes) {
+    return round_up(sizeof(Header) + row_bytes, kCacheLine);
+  }
+  /// The number of slots of a ring: one for each row and the two spares.
+  static constexpr std::int64_t slots_of(std::int64_t rows) { return rows + 2; }
+
+  /// A ring of 1 to 2^30 rows of `row_bytes` bytes each. `slots`: memory that it shares with the
+  /// consumer, which owns the slots from number `slots_of(rows)` on.
+  RowRing(std::int64_t rows, std::size_t row_bytes, std::byte* slots)
       : rows_(static_cast<std::uint64_t>(rows)),
         row_bytes_(row_bytes),
-        // A slot has cache lines to itself: the consumer reads one while the next is written.
-        slot_bytes_(round_up(sizeof(Header) + row_bytes, kCacheLine)),
-        slots_(make_aligned((rows_ + 2) * slot_bytes_)),
+        slots_(slots),
         cells_(std::make_unique<std::atomic<std::uint64_t>[]>(rows_)) {
     for (std::uint64_t i = 0; i < rows_; ++i) {
-      cells_[i].store(empty_cell(static_cast<std::uint32_t>(i)), std::memory_order_relaxed);
+      cells_[i].store(empty_cell(static_cast<std::int32_t>(i)), std::memory_order_relaxed);
     }
-    producer_.spare = static_cast<std::uint32_t>(rows_);
-    consumer_.spare = static_cast<std::uint32_t>(rows_ + 1);
+    producer_.spare = static_cast<std::int32_t>(rows);
+    consumer_.spare = static_cast<std::int32_t>(rows + 1);
   }
 
   std::size_t row_bytes() const { return row_bytes_; }
@@ -89,9 +97,10 @@ class RowRing {
   std::int64_t overwritten() const { return producer_.overwritten.get(); }
   std::int64_t refused() const { return producer_.refused.get(); }
 
-  /// Called by the consumer: calls `take(header, values)` for each row present on entry, in order,
+  /// Called by the consumer: calls `take(header, slot)` for each row present on entry, in order,
   /// and `miss()` before a row whose predecessors were overwritten, or at the end where the last
-  /// ones were. A producer that never pauses can't delay it. Returns the number of rows taken.
+  /// ones were. `take` returns the row's slot, or keeps it and returns another one of the
+  /// consumer's. A producer that never pauses can't delay it. Returns the number of rows taken.
   template <typename Take, typename Miss>
   std::int64_t take_all(const Take& take, const Miss& miss) {
     const std::uint64_t tail = producer_.tail.load(std::memory_order_acquire);
@@ -107,9 +116,8 @@ class RowRing {
         if (is_missing) miss();
         is_missing = false;
         Header header;
-        const std::byte* const slot = slot_at(consumer_.spare);
-        std::memcpy(&header, slot, sizeof header);
-        take(header, slot + sizeof header);
+        std::memcpy(&header, slot_at(consumer_.spare), sizeof header);
+        consumer_.spare = take(header, consumer_.spare);
         ++taken;
       } else {
         is_missing = true;  // the producer has replaced the row since this call began
@@ -125,7 +133,8 @@ class RowRing {
 
   /// Called by the consumer: drops the rows present on entry; returns the number of them.
   std::int64_t forget() {
-    const std::int64_t taken = take_all([](const Header&, const std::byte*) {}, [] {});
+    const std::int64_t taken =
+        take_all([](const Header&, std::int32_t slot) { return slot; }, [] {});
     consumer_.forgotten.store(consumer_.head, std::memory_order_relaxed);
     return taken;
   }
@@ -134,14 +143,14 @@ class RowRing {
   // A cell: the lap in the upper 32 bits, then whether it holds a row, then the slot's number.
   static constexpr std::uint64_t kFull = std::uint64_t{1} << 31;
 
-  static std::uint64_t empty_cell(std::uint32_t slot) { return slot; }
-  static std::uint64_t full_cell(std::uint32_t lap, std::uint32_t slot) {
-    return std::uint64_t{lap} << 32 | kFull | slot;
+  static std::uint64_t empty_cell(std::int32_t slot) { return static_cast<std::uint64_t>(slot); }
+  static std::uint64_t full_cell(std::uint32_t lap, std::int32_t slot) {
+    return std::uint64_t{lap} << 32 | kFull | empty_cell(slot);
   }
   static bool is_full(std::uint64_t cell) { return (cell & kFull) != 0; }
   static std::uint32_t lap_in(std::uint64_t cell) { return static_cast<std::uint32_t>(cell >> 32); }
-  static std::uint32_t slot_in(std::uint64_t cell) {
-    return static_cast<std::uint32_t>(cell & (kFull - 1));
+  static std::int32_t slot_in(std::uint64_t cell) {
+    return static_cast<std::int32_t>(cell & (kFull - 1));
   }
 
   /// Exchanges the consumer's spare for the slot of a cell's row of this lap; false if the producer
@@ -157,13 +166,14 @@ class RowRing {
     return true;
   }
 
-  std::byte* slot_at(std::uint32_t slot) const { return slots_.get() + slot * slot_bytes_; }
+  std::byte* slot_at(std::int32_t slot) const {
+    return slots_ + static_cast<std::size_t>(slot) * slot_bytes(row_bytes_);
+  }
 
   // Both threads read these; no thread writes them after construction.
   const std::uint64_t rows_;
   const std::size_t row_bytes_;
-  const std::size_t slot_bytes_;
-  const AlignedBytes slots_;
+  std::byte* const slots_;
   const std::unique_ptr<std::atomic<std::uint64_t>[]> cells_;
 
   // Each thread has cache lines of its own; any thread reads the tail and the counters.
@@ -171,13 +181,13 @@ class RowRing {
     std::atomic<std::uint64_t> tail{0};  // the number of rows pushed
     std::uint64_t cell = 0;              // of the next row, and its lap
     std::uint32_t lap = 0;
-    std::uint32_t spare = 0;
+    std::int32_t spare = 0;
     Counter overwritten, refused;
   };
   struct alignas(kCacheLine) Consumer {
     std::uint64_t head = 0;                   // rows before it have been taken or overwritten
     std::atomic<std::uint64_t> forgotten{0};  // the head after the last `forget`
-    std::uint32_t spare = 0;
+    std::int32_t spare = 0;
   };
   Producer producer_;
   Consumer consumer_;

@@ -59,6 +59,7 @@ void make_steps(const WindowPlan& window, std::int64_t b, const EpisodeRows<std:
                 const LocateStep& locate_step, const WriteSteps& write_steps) {
   const StreamPlan& plan = window.align;
   auto* const ages = static_cast<std::int64_t*>(plan.out_age);
+  const std::int32_t* const slots = window.slots == nullptr ? nullptr : window.slots + rows.first;
   LocatedTarget<Compute> located[kBlock];
   Windows<std::int64_t> windows[kBlock];  // written if kAddsRows
   bool exist[kBlock];
@@ -67,7 +68,7 @@ void make_steps(const WindowPlan& window, std::int64_t b, const EpisodeRows<std:
     const std::int64_t out = b * plan.targets + begin;
     for (std::int64_t i = 0; i < count; ++i) {
       const auto step = locate_step(begin + i);
-      located[i] = {step.located.location, b, begin + i, rows.first, rows.values};
+      located[i] = {step.located.location, b, begin + i, rows.first, rows.values, slots};
       if constexpr (kAddsRows) windows[i] = step.located.windows;
       exist[i] = true;
       if (ages != nullptr) ages[out + i] = step.age;

@@ -38,12 +38,13 @@ class ImageWriter {
       return;
     }
     const MethodRows picked = rows_for(plan_.method, location);
-    const std::uint8_t* const a = static_cast<const std::uint8_t*>(plan_.values) + target.values +
-                                  (location.lo + picked.step) * plan_.values_row_stride;
+    const RowPair rows = positions_of(plan_, target, location.lo, picked);
+    const std::uint8_t* const values = static_cast<const std::uint8_t*>(plan_.values);
+    const std::uint8_t* const a = values + rows.a;
     for (std::int32_t color = 0; color < colors_; ++color) {
       Out* const plane = out + color * pixels_;
       if (picked.is_pair) {
-        lerp_plane(a, a + plan_.values_row_stride, location.weight, color, plane);
+        lerp_plane(a, values + rows.b, location.weight, color, plane);
       } else {
         const Out* const table = table_[color];
         for (std::int64_t p = 0; p < pixels_; ++p) plane[p] = table[a[p * colors_ + color]];

@@ -43,7 +43,12 @@ struct BasicWindowPlan {
   bool is_by_row, is_causal;
 };
 
-using WindowPlan = BasicWindowPlan<std::int64_t>;
+struct WindowPlan : BasicWindowPlan<std::int64_t> {
+  // [N], or null: the slot of each row's values, in which they follow each other by the row stride
+  // from the episode's first value on; null: in the order of the rows. The robot's half has slots,
+  // so that a late row moves no values; only the CPU backend reads them.
+  const std::int32_t* slots = nullptr;
+};
 
 /// The reference of a relative window: another stream of the plan, at the anchor.
 struct RelativePlan {

@@ -172,7 +172,7 @@ TEST(LiveErrors, Buffers) {
       [](Call& call) { call.state().offsets = {INT64_MIN, 0}; });
   expect(
       "ValueError buffer_rows['state']: expected less than 1000000000000000 bytes, got "
-      "40532396570836992 of all robots",
+      "86694292665401344 of all robots",
       [](Call& call) {
         call.options.robots = 1 << 20;
         call.state().buffer_rows = call.state().ring_rows = (1 << 29) - 1;
@@ -185,7 +185,7 @@ TEST(LiveErrors, DefaultCapacities) {
   const auto set_rate = [](Call& call) { call.state().rate = 1e8; };
   expect(
       "ValueError buffer_rows['state']: expected default capacities of at most 1073741824 bytes "
-      "for a robot's streams, got 2240009480, of which 2240000800 for 28000010 rows in the buffer "
+      "for a robot's streams, got 4312011410, of which 4312001540 for 28000010 rows in the buffer "
       "and 28000010 in the ring at the rate of 100000000 Hz (correct the rate and the offsets, or "
       "set buffer_rows and ring_rows)",
       set_rate);

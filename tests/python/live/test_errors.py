@@ -188,7 +188,7 @@ def test_options_that_do_not_fit() -> None:
     fast = replace(SPEC, streams=[make_stream("joints", rate=1e8), ACTION])
     message = (
         "buffer_rows['joints']: expected default capacities of at most 1073741824 bytes for a "
-        "robot's streams, got 2240000800, of which 2240000800 for 28000010 rows in the buffer and "
+        "robot's streams, got 4312001540, of which 4312001540 for 28000010 rows in the buffer and "
         "28000010 in the ring at the rate of 100000000 Hz (correct the rate and the offsets, or "
         "set buffer_rows and ring_rows)"
     )
