@@ -41,6 +41,7 @@ add_library(
   src/jpeg/frames.cpp
   src/jpeg/index.cpp
   src/jpeg/parse.cpp
+  src/jpeg/scan_walker.cpp
   src/jpeg/tables.cpp
   src/live/batch_keys.cpp
   src/live/buffer_rows.cpp
@@ -132,9 +133,10 @@ set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
                             PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # Files that other instruction sets do not speed up are compiled for the baseline alone.
 set_source_files_properties(
-  src/jpeg/decode_cpu.cpp
-  src/jpeg/frames.cpp src/jpeg/index.cpp src/jpeg/tables.cpp src/live/ordered_rows.cpp
-  src/live/row_transform.cpp src/live/transform_chain.cpp src/transform/transform_cpu_kernels.cpp
+  src/jpeg/decode_cpu.cpp src/jpeg/frames.cpp src/jpeg/index.cpp src/jpeg/scan_walker.cpp
+  src/jpeg/tables.cpp
+  src/live/ordered_rows.cpp src/live/row_transform.cpp src/live/transform_chain.cpp
+  src/transform/transform_cpu_kernels.cpp
   PROPERTIES COMPILE_DEFINITIONS ROBOCACHE_CPU_TARGET=baseline)
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp

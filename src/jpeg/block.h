@@ -48,23 +48,6 @@ ROBOCACHE_HOST_DEVICE std::uint32_t decode_block(Reader& reader, const std::uint
   return sum;
 }
 
-/// Skips a block: its DC value replaces `prediction`.
-template <typename Reader>
-ROBOCACHE_HOST_DEVICE void skip_block(Reader& reader, const std::uint32_t* tables,
-                                      const HuffmanLookup& dc, const HuffmanLookup& ac,
-                                      std::int32_t& prediction) {
-  std::uint32_t peeked = reader.peek();
-  std::uint32_t element = tables[dc.index(peeked)];
-  prediction = static_cast<std::int16_t>(prediction + value_of_symbol(peeked, element, 1));
-  reader.skip(bits_of_symbol(element));
-  std::uint32_t k = 0;
-  do {
-    element = tables[ac.index(reader.peek())];
-    k += advance_of_symbol(element);
-    reader.skip(bits_of_symbol(element));
-  } while (k < 63);
-}
-
 // The inverse DCT of jidctint.c: two passes of a one-dimensional transform, columns first, with
 // constants of 13 bits. The first pass keeps 2 fractional bits.
 inline constexpr int kConstantBits = 13;

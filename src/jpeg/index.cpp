@@ -1,17 +1,14 @@
 // The index of a frame (JpegIndex), and its plain scan.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
-#include "jpeg/bits.h"
-#include "jpeg/block.h"
 #include "jpeg/plan.h"
-#include "jpeg/tables.h"
+#include "jpeg/scan_walker.h"
 #include "robocache/jpeg.h"
 
 namespace robocache {
 namespace {
-
-namespace target = ROBOCACHE_TARGET;
 
 constexpr std::uint32_t kMaxScanBits = ~std::uint32_t{0} - 4096;
 constexpr int kEndOfImage = 0xd9;
@@ -77,9 +74,9 @@ void order_words(std::uint32_t* words, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) words[i] = __builtin_bswap32(words[i]);
 }
 
-/// The plain scan of a frame, with zeros after it.
+/// The plain scan of a frame, with kWalkPadding zeros after it.
 struct PlainScan {
-  std::vector<std::uint32_t> words;
+  std::unique_ptr<std::uint8_t[]> bytes;
   std::vector<std::uint32_t> segments;  // the first bit of each segment but the first
   std::uint32_t bits = 0;
   int ended_by = kEndOfFile;
@@ -87,12 +84,12 @@ struct PlainScan {
 
 bool strip_scan(const std::uint8_t* bytes, std::size_t size, bool has_restarts, PlainScan& scan) {
   if (size > kMaxScanBits / 8) return false;
-  scan.words.assign(size / 4 + 4, 0);
+  scan.bytes.reset(new std::uint8_t[size + kWalkPadding]);
   Stripper stripper(bytes, size, has_restarts);
-  const std::size_t count = stripper.copy(
-      reinterpret_cast<std::uint8_t*>(scan.words.data()), size,
-      [&](std::size_t at) { scan.segments.push_back(static_cast<std::uint32_t>(at) * 8); });
-  order_words(scan.words.data(), count / 4 + 1);
+  const std::size_t count = stripper.copy(scan.bytes.get(), size, [&](std::size_t at) {
+    scan.segments.push_back(static_cast<std::uint32_t>(at) * 8);
+  });
+  std::memset(scan.bytes.get() + count, 0, kWalkPadding);
   scan.bits = static_cast<std::uint32_t>(count) * 8;
   scan.ended_by = stripper.ended_by();
   return true;
@@ -103,21 +100,15 @@ std::uint32_t round_up_to_byte(std::uint32_t bits) { return (bits + 7) & ~7u; }
 /// Decodes a scan from its first MCU to its last, and collects entries.
 class Walk {
  public:
-  Walk(const JpegHeader& header, const JpegPlan& plan, const std::vector<std::uint32_t>& tables,
+  Walk(const JpegHeader& header, const JpegPlan& plan, const WalkTables& tables,
        const PlainScan& scan, JpegIndex& index)
       : plan_(plan),
         restart_interval_(header.restart_interval),
-        tables_(tables.data()),
+        tables_(tables),
         scan_(scan),
         index_(index),
-        reader_({scan.words.data(), 0, static_cast<std::uint32_t>(scan.words.size()) - 1}, 0),
-        available_(scan.bits) {
-    const int components = plan.chroma_blocks > 0 ? 3 : 1;
-    for (int c = 0; c < components; ++c) {
-      dc_[c] = target::lookup_of(tables_, c, false);
-      ac_[c] = target::lookup_of(tables_, c, true);
-    }
-  }
+        reader_(scan.bytes.get()),
+        available_(scan.bits) {}
 
   JpegStatus run() {
     index_.entries.clear();
@@ -158,8 +149,8 @@ class Walk {
     is_truncated_ = true;
     if (is_past_) return true;
     available_ = std::min(available_, round_up_to_byte(reader_.position()));
-    reader_ = target::BitReader({kZeros, 0, 3}, 0);
-    origin_ = available_;
+    reader_.seek(scan_.bits);  // zeros
+    origin_ = available_ - scan_.bits;
     return !must_resynchronize();
   }
 
@@ -177,13 +168,13 @@ class Walk {
   }
 
   void decode_mcu() {
-    for (int b = 0; b < plan_.luma_blocks(); ++b) {
-      target::skip_block(reader_, tables_, dc_[0], ac_[0], dc_values_[0]);
-    }
-    if (plan_.is_split) chroma_start_ = position();
-    for (int b = 0; b < plan_.chroma_blocks; ++b) {
-      target::skip_block(reader_, tables_, dc_[b + 1], ac_[b + 1], dc_values_[b + 1]);
-    }
+    WalkReader reader = reader_;  // in registers
+    std::int32_t luma = dc_values_[0];
+    for (int b = 0; b < plan_.luma_blocks(); ++b) tables_.skip_block(reader, 0, luma);
+    dc_values_[0] = luma;
+    chroma_start_ = plan_.is_split ? origin_ + reader.position() : start_;
+    for (int c = 1; c <= plan_.chroma_blocks; ++c) tables_.skip_block(reader, c, dc_values_[c]);
+    reader_ = reader;
     if (position() > available_) is_past_ = is_truncated_ = true;
     leaves_segment_ =
         next_segment_ < scan_.segments.size() && position() > scan_.segments[next_segment_];
@@ -211,15 +202,12 @@ class Walk {
     return fits;
   }
 
-  static constexpr std::uint32_t kZeros[4] = {};
-
   const JpegPlan& plan_;
   std::int32_t restart_interval_;
-  const std::uint32_t* tables_;
+  const WalkTables& tables_;
   const PlainScan& scan_;
   JpegIndex& index_;
-  target::HuffmanLookup dc_[3] = {}, ac_[3] = {};
-  target::BitReader reader_;
+  WalkReader reader_;
   std::uint32_t origin_ = 0;  // the position of the reader's bit 0
   std::uint32_t available_;   // bits of data
   bool is_past_ = false;      // an MCU has read more bits than there are
@@ -242,8 +230,9 @@ std::int64_t jpeg_index_size(std::int32_t width, std::int32_t height, JpegSampli
 
 JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& header,
                       std::int32_t every, JpegIndex& index) {
-  std::vector<std::uint32_t> tables;
-  const JpegStatus status = make_jpeg_tables(header, tables);
+  // The frames of a recording have equal Huffman tables, as a rule.
+  thread_local const auto tables = std::make_unique<WalkTables>();
+  const JpegStatus status = tables->prepare(header);
   if (status != JpegStatus::kOk) return status;
   if (header.scan_begin > size) return JpegStatus::kTruncatedHeader;
   PlainScan scan;
@@ -252,7 +241,7 @@ JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& hea
     return JpegStatus::kTooLarge;
   }
   const JpegPlan plan = make_jpeg_plan({header.width, header.height, header.sampling, every});
-  return Walk(header, plan, tables, scan, index).run();
+  return Walk(header, plan, *tables, scan, index).run();
 }
 
 JpegStatus verify_jpeg_index(const void* bytes, std::size_t size, std::int32_t every,
