@@ -270,9 +270,9 @@ struct JpegFiles {
 /// Files and their indices, as stores hold them.
 struct JpegSources {
   JpegFiles files;
-  const std::uint64_t* const* entries = nullptr;  // the index of each frame
-  const std::int64_t* entry_counts = nullptr;     // 0: the frame has no index, and no image on CUDA
-  const std::uint32_t* scan_bits = nullptr;       // of JpegIndex
+  const std::uint64_t* const* entries = nullptr;  // [count] the index of each frame
+  const std::int64_t* entry_counts = nullptr;     // [count]; 0: no index, and so no image on CUDA
+  const std::uint32_t* scan_bits = nullptr;       // [count] of JpegIndex
 };
 
 /// The frame records and tables of files, from their headers. Equal tables are stored once.
@@ -286,7 +286,8 @@ class ROBOCACHE_API JpegFrameTable {
 
   /// The layout, with the sampling and the size of the largest tables.
   const JpegLayout& layout() const { return layout_; }
-  /// A record for each file. Scans and indices follow each other in the order of the frames.
+  /// A record for each file. Scans of frames with an image, and all indices, follow each other in
+  /// the order of the files.
   const std::vector<JpegFrame>& frames() const { return frames_; }
   const std::vector<std::uint32_t>& tables() const { return tables_; }
   /// The sizes of the arrays of all scans and of all indices.
@@ -306,6 +307,25 @@ class ROBOCACHE_API JpegFrameTable {
 /// report.
 ROBOCACHE_API void extract_jpeg_scans(const JpegFiles& files, const JpegFrame* frames,
                                       std::uint32_t* words, const ExecutionContext& context);
+
+/// Memory for the frames of a batch that CUDA reads, which `stage_jpeg_frames` fills: `capacity`
+/// frames, and as many times the largest scan and index.
+struct JpegStage {
+  std::uint32_t* scans = nullptr;  // aligned to 16 bytes
+  std::int64_t scan_words = 0;
+  std::uint64_t* indices = nullptr;
+  std::int64_t index_size = 0;
+  JpegFrame* frames = nullptr;      // [capacity]
+  std::int64_t* numbers = nullptr;  // [capacity]
+  std::int64_t capacity = 0;
+};
+
+/// Copies the frames with the numbers `numbers` [count], counted from 1, in the context's threads:
+/// frame i of the stage is that of numbers[i], and its number is i + 1, or 0 where numbers[i] is
+/// none of a frame. `frames`: the records of all files. Throws ValueError if they do not fit.
+ROBOCACHE_API void stage_jpeg_frames(const JpegSources& sources, const JpegFrame* frames,
+                                     const std::int64_t* numbers, std::int64_t count,
+                                     const JpegStage& stage, const ExecutionContext& context);
 
 /// The elements that decoded bytes become.
 struct JpegPixels {

@@ -12,7 +12,8 @@
 namespace robocache {
 namespace {
 
-constexpr std::int64_t kFramesAtOnce = 256;
+constexpr std::int64_t kFramesAtOnce = 256;  // of a thread that parses headers
+constexpr std::int64_t kScansAtOnce = 4;     // at least, of a thread that extracts scans
 constexpr std::uint32_t kNoTables = ~std::uint32_t{0};
 
 const char* name_of(JpegSampling sampling) {
@@ -75,6 +76,20 @@ JpegFrame parse_frame(const JpegSources& sources, const JpegLayout& layout, std:
   return frame;
 }
 
+/// Writes the plain scan of file `i` to the place that its record has in `words`.
+void extract_scan(const JpegFiles& files, std::int64_t i, const JpegFrame& frame,
+                  std::uint32_t* words) {
+  if (frame.width == 0) return;
+  JpegHeader header;
+  const auto size = static_cast<std::size_t>(files.sizes[i]);
+  std::uint32_t* const to = words + frame.scan;
+  const bool fits =
+      parse_jpeg(files.files[i], size, header) == JpegStatus::kOk &&
+      extract_jpeg_scan(files.files[i], size, header, frame.scan_bits, to) == frame.scan_bits;
+  if (fits) return;
+  std::memset(to, 0, static_cast<std::size_t>(jpeg_scan_words(frame.scan_bits)) * sizeof(*to));
+}
+
 }  // namespace
 
 JpegFrameTable::JpegFrameTable(const JpegSources& sources, const JpegLayout& layout,
@@ -115,6 +130,8 @@ JpegFrameTable::JpegFrameTable(const JpegSources& sources, const JpegLayout& lay
     JpegFrame& frame = frames_[static_cast<std::size_t>(i)];
     const std::uint32_t number = frame.tables;
     frame.tables = 0;
+    frame.index = static_cast<std::uint64_t>(index_size_);
+    index_size_ += std::max<std::int64_t>(sources.entry_counts[i], 0);
     if (number == kNoTables) continue;
     if (first < 0) {
       first = i;
@@ -127,26 +144,50 @@ JpegFrameTable::JpegFrameTable(const JpegSources& sources, const JpegLayout& lay
     }
     frame.tables = places[number];
     frame.scan = static_cast<std::uint64_t>(scan_words_);
-    frame.index = static_cast<std::uint64_t>(index_size_);
     scan_words_ += jpeg_scan_words(frame.scan_bits);
-    index_size_ += sources.entry_counts[i];
   }
 }
 
 void extract_jpeg_scans(const JpegFiles& files, const JpegFrame* frames, std::uint32_t* words,
                         const ExecutionContext& context) {
-  parallel_for(context, files.count, 8, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(context, files.count, kScansAtOnce, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) extract_scan(files, i, frames[i], words);
+  });
+}
+
+void stage_jpeg_frames(const JpegSources& sources, const JpegFrame* frames,
+                       const std::int64_t* numbers, std::int64_t count, const JpegStage& stage,
+                       const ExecutionContext& context) {
+  if (count > stage.capacity) {
+    throw_value_error("count", "at most " + std::to_string(stage.capacity), std::to_string(count));
+  }
+  std::int64_t words = 0;
+  std::int64_t entries = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool is_frame = numbers[i] >= 1 && numbers[i] <= sources.files.count;
+    stage.numbers[i] = is_frame ? i + 1 : 0;
+    JpegFrame& staged = stage.frames[i];
+    staged = is_frame ? frames[numbers[i] - 1] : JpegFrame{};
+    staged.scan = static_cast<std::uint64_t>(words);
+    staged.index = static_cast<std::uint64_t>(entries);
+    if (staged.width == 0) continue;
+    words += jpeg_scan_words(staged.scan_bits);
+    entries += sources.entry_counts[numbers[i] - 1];
+  }
+  if (words > stage.scan_words || entries > stage.index_size) {
+    throw_value_error(
+        "stage",
+        "room for " + std::to_string(words) + " words and " + std::to_string(entries) + " entries",
+        std::to_string(stage.scan_words) + " and " + std::to_string(stage.index_size));
+  }
+  parallel_for(context, count, kScansAtOnce, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const JpegFrame& frame = frames[i];
-      if (frame.width == 0) continue;
-      JpegHeader header;
-      const auto size = static_cast<std::size_t>(files.sizes[i]);
-      std::uint32_t* const to = words + frame.scan;
-      const bool fits =
-          parse_jpeg(files.files[i], size, header) == JpegStatus::kOk &&
-          extract_jpeg_scan(files.files[i], size, header, frame.scan_bits, to) == frame.scan_bits;
-      if (fits) continue;
-      std::memset(to, 0, static_cast<std::size_t>(jpeg_scan_words(frame.scan_bits)) * sizeof(*to));
+      const JpegFrame& staged = stage.frames[i];
+      if (staged.width == 0) continue;
+      const std::int64_t from = numbers[i] - 1;
+      extract_scan(sources.files, from, staged, stage.scans);
+      std::memcpy(stage.indices + staged.index, sources.entries[from],
+                  static_cast<std::size_t>(sources.entry_counts[from]) * sizeof(std::uint64_t));
     }
   });
 }

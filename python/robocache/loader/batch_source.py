@@ -178,6 +178,7 @@ class BatchSource(IterableDataset[Batch]):
                 batch, block = outputs.take(size)
                 windows, metadata = block.windows_address, block.metadata_address
                 self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
+                outputs.decode(block, stream)
                 outputs.give_back(block)
         finally:
             if index is not None:

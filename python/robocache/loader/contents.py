@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from robocache.loader.frames.decoder import FrameDecoder
 from robocache.loader.outputs import Batch
 from robocache.loader.plan import BatchPlan
 from robocache.loader.recipe import Recipe
@@ -44,6 +45,8 @@ class Contents:
     finish: Callable[[Batch], Batch] | None
     """Converts batches to the keys and shapes of another library."""
     plan: BatchPlan
+    decoder: FrameDecoder | None
+    """Decodes JPEG frames, whose numbers the plan writes; None without any."""
     order: Order
     identity: SampleIdentity
     counters: Counters

@@ -8,15 +8,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
 from robocache.loader.indices import check_indices
 from robocache.loader.memory.disk_windows import DiskWindows, disk_windows
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.prefetch import Prefetcher
+from robocache.loader.memory.resident_streams import ResidentStream
 from robocache.loader.memory.tiers import BatchOptions, parse_budget, place
 from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan_inputs import PlanInputs, load_streams, make_plan
 from robocache.loader.stats import Counters
+from robocache.loader.window_spec import WindowSpec
 
 
 class Engine(NamedTuple):
@@ -73,6 +76,7 @@ class Engine(NamedTuple):
             plan.gather(
                 checked.data_ptr(), size, block.windows_address, block.metadata_address, stream
             )
+            outputs.decode(block, stream)
         outputs.give_back(block)
         return batch
 
@@ -112,6 +116,8 @@ def make_engine(
     on_disk = [w for w in wanted.windows if is_gpu and placed[w.name] == "disk"]
     resident = [w for w in wanted.windows if not (is_gpu and placed[w.name] == "disk")]
     full = order.size(0) if wanted.reuse else None
+    decoder = _make_decoder(resident, streams, device)
+    counters.frames = samples.frames
     outputs = Outputs(
         wanted.windows,
         wanted.groups,
@@ -119,13 +125,33 @@ def make_engine(
         device,
         full,
         staged={window.name for window in on_disk},
+        decoder=decoder,
     )
     plan = make_plan(samples._replace(windows=resident), order, device)
     disk = disk_windows(samples._replace(windows=on_disk), wanted, device) if on_disk else None
     ahead = None
     if is_gpu and any(tier != "gpu" for tier in placed.values()):
         ahead = Prefetcher(order, plan, outputs, disk, device, counters)
+    if decoder is not None:
+        counters.damaged.append(decoder.damaged)
+    if disk is not None:
+        counters.damaged += disk.damaged
     return Engine(plan, outputs, disk, ahead)
+
+
+def _make_decoder(
+    windows: Sequence[WindowSpec], streams: Mapping[str, ResidentStream], device: torch.device
+) -> FrameDecoder | None:
+    """The decoder of the windows of JPEG frames; None without any."""
+    found: list[FrameWindow] = []
+    kept: list[object] = []
+    for window in windows:
+        frames = streams[window.name].frames
+        if frames is not None:
+            of = FrameStream(window, frames.arrays, frames.layout)
+            found.append(FrameWindow(window.name, len(window.offsets), [of]))
+            kept.append(frames)
+    return FrameDecoder(found, device, kept) if found else None
 
 
 def _is_gpu(device: torch.device) -> bool:

@@ -311,6 +311,7 @@ class Loader(BatchSource):
             transforms=tuple(transforms),
             finish=extras.finish,
             plan=engine.plan,
+            decoder=engine.outputs.decoder,
             order=order,
             identity=identity,
             counters=counters,

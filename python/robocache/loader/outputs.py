@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from robocache.core import torch_private
+from robocache.loader.frames.decoder import FrameDecoder
 from robocache.loader.plan import BatchMetadata, WindowOutput
 from robocache.loader.window_spec import WindowSpec, fields_without_scales
 from robocache.store.library import check_group
@@ -31,6 +32,7 @@ class Writer(NamedTuple):
     key: str  # the window's
     column: int = 0  # the first element of a row
     has_mask: bool = True  # whether it writes mask and age too
+    is_numbers: bool = False  # whether it writes numbers of frames, and not values
 
 
 class MixtureOutputs(NamedTuple):
@@ -58,6 +60,14 @@ class _Empty(NamedTuple):
     dtype: torch.dtype
 
 
+class _Numbers(NamedTuple):
+    """The numbers of a window's frames, which a decoder turns into values."""
+
+    key: str
+    slots: tuple[int, ...]  # indices of WindowOutputs that write them
+    steps: int  # K
+
+
 class _Blanks(NamedTuple):
     """The tensors of a batch of some size."""
 
@@ -66,6 +76,8 @@ class _Blanks(NamedTuple):
     ages: list[tuple[str, _Empty, Sequence[int]]]
     integers: _Empty  # [5,B], of a mixture [6,B]
     timestamp: _Empty  # [B]
+    numbers: _Empty | None  # of the frames of all windows, one after the other
+    workspace: _Empty | None  # of the decoder
 
 
 class AddressBlock:
@@ -80,15 +92,22 @@ class AddressBlock:
         windows_address: The address of that array.
         metadata_address: The address of that BatchMetadata.
         is_kept: Whether it is of a batch that is reused, and keeps that batch's addresses.
+        scratch: Memory that the call needs beside the batch, and the decoder after it: numbers of
+            frames and a workspace.
+        numbers: The address of the numbers of each window of frames.
+        frames: Outputs of the decoder; None without one.
     """
 
-    def __init__(self, template: Any) -> None:
+    def __init__(self, template: Any, decoder: FrameDecoder | None) -> None:
         self._array = type(template).from_buffer_copy(template)
         self.slots = list(self._array)
         self.metadata = BatchMetadata()
         self.windows_address = ctypes.addressof(self._array)
         self.metadata_address = ctypes.addressof(self.metadata)
         self.is_kept = False
+        self.scratch: list[Tensor] = []
+        self.numbers: list[int] = []
+        self.frames = None if decoder is None else decoder.make_outputs()
 
 
 _MOST_SIZES = 64  # whose layouts are cached, each of about 2 kB
@@ -110,11 +129,14 @@ class Outputs:
         mixture: Of a mixture.
         staged: Windows that the plan does not make; those that it makes come first in its array.
         empty: Makes a contiguous tensor of a shape, with strides, of a type; None: torch does.
+        decoder: Decodes JPEG frames, of windows whose streams write numbers of frames.
+        undecoded: Windows of frames of which a batch has numbers alone, in the address block.
 
     Attributes:
         is_kept: Whether batches of a size are the same tensors every time.
         sample_bytes: Bytes of one sample.
         keys: Of values.
+        decoder: As above.
     """
 
     def __init__(
@@ -127,8 +149,11 @@ class Outputs:
         mixture: MixtureOutputs | None = None,
         staged: Collection[str] = (),
         empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor] | None = None,
+        decoder: FrameDecoder | None = None,
+        undecoded: Sequence[str] = (),
     ) -> None:
-        own = [Writer(window.name) for window in windows]
+        frame_keys = list(undecoded) if decoder is None else [w.key for w in decoder.windows]
+        own = [Writer(w.name, is_numbers=w.name in frame_keys) for w in windows]
         writers = own if mixture is None else mixture.writers
         widths = () if mixture is None else mixture.widths
         self._template = (WindowOutput * (len(writers) + len(widths)))()
@@ -138,6 +163,7 @@ class Outputs:
             # Allocation is most of the cost of a small batch.
             empty = torch_private.empty_strided_cuda if is_cuda else torch_private.empty_strided_cpu
         self._empty = empty
+        self.decoder = decoder
         self._blanks: dict[int, _Blanks] = {}
         # The full batch, which a graph may write to, and that of the most recent other size.
         self._kept_full: tuple[int, Batch, AddressBlock] | None = None
@@ -151,9 +177,17 @@ class Outputs:
         self._values: list[_Values] = []
         for group in dict.fromkeys(group_of.get(window.name, window.name) for window in windows):
             members = [by_key[key] for key in concat.get(group, (group,))]
-            self._values.append(
-                _side_by_side(group, members, slots, self._template, group in concat)
+            made = _side_by_side(group, members, slots, self._template, group in concat)
+            if group not in undecoded:
+                self._values.append(made)
+        self._numbers = [
+            _Numbers(
+                key,
+                tuple(i for writer, i in slots if writer.key == key and writer.is_numbers),
+                len(by_key[key].offsets),
             )
+            for key in frame_keys
+        ]
         self.keys = [values.key for values in self._values]
         self._integers = INTEGER_METADATA if mixture is None else (*INTEGER_METADATA, DATASET)
         # A window of a stream that is named like a fact stands in its place.
@@ -202,7 +236,18 @@ class Outputs:
     def give_back(self, block: AddressBlock) -> None:
         """Takes back a block whose call has returned."""
         if not block.is_kept:
+            block.scratch = []
             self._spare.append(block)
+
+    def decode(self, block: AddressBlock, stream: int) -> None:
+        """Decodes the JPEG frames of a batch, after the call that wrote their numbers.
+
+        Args:
+            block: The batch's.
+            stream: The CUDA stream; 0 on the CPU.
+        """
+        if self.decoder is not None:
+            self.decoder.decode(block.frames, block.scratch[1], stream)
 
     def nbytes(self, size: int, take: Callable[[int], int]) -> int:
         """Bytes of a batch, where a tensor of some bytes takes what a function says."""
@@ -210,6 +255,7 @@ class Outputs:
         found = [blanks.integers, blanks.timestamp]
         for part in (blanks.values, blanks.masks, blanks.ages):
             found += [blank for _, blank, _ in part]
+        found += [blank for blank in (blanks.numbers, blanks.workspace) if blank is not None]
         return sum(take(math.prod(blank.shape) * blank.dtype.itemsize) for blank in found)
 
     def allocate(self, size: int) -> tuple[Batch, AddressBlock]:
@@ -221,7 +267,7 @@ class Outputs:
         try:
             block = self._spare.pop()  # atomic: no other thread gets it
         except IndexError:
-            block = AddressBlock(self._template)
+            block = AddressBlock(self._template, self.decoder)
         try:
             return self._fill(size, block), block
         except torch.OutOfMemoryError:
@@ -259,6 +305,8 @@ class Outputs:
             address = tensor.data_ptr()
             for i in aged:
                 slots[i].age_ns = address
+        if blanks.numbers is not None:
+            self._fill_numbers(size, block, blanks, batch)
         hiding = {name: batch[name] for name in self._hidden}
         integers = empty(*blanks.integers)
         (
@@ -286,16 +334,44 @@ class Outputs:
                 setattr(metadata, name, None)
         return batch
 
+    def _fill_numbers(self, size: int, block: AddressBlock, blanks: _Blanks, batch: Batch) -> None:
+        """Allocates the numbers of frames, and sets their addresses and those of the decoder."""
+        assert blanks.numbers is not None
+        scratch = [self._empty(*blanks.numbers)]
+        address = scratch[0].data_ptr()
+        block.numbers = []
+        for _, slots, steps in self._numbers:
+            for i in slots:
+                block.slots[i].values = address
+            block.numbers.append(address)
+            address += 8 * size * steps
+        if self.decoder is not None:
+            assert blanks.workspace is not None
+            scratch.append(self._empty(*blanks.workspace))
+            places = [
+                (number, batch[key].data_ptr(), batch[key + PAD].data_ptr())
+                for number, (key, _, _) in zip(block.numbers, self._numbers, strict=True)
+            ]
+            self.decoder.set_outputs(block.frames, size, places)
+        block.scratch = scratch
+
     def _make_blanks(self, size: int) -> _Blanks:
         def blank(shape: tuple[int, ...], dtype: torch.dtype) -> _Empty:
             return _Empty(shape, torch.empty(shape, device="meta").stride(), dtype)
 
+        numbers = workspace = None
+        if self._numbers:
+            numbers = blank((size * sum(each.steps for each in self._numbers),), torch.int64)
+        if self.decoder is not None:
+            workspace = blank((self.decoder.workspace_bytes(size),), torch.uint8)
         return _Blanks(
             [(v.key, blank((size, *v.shape), v.dtype), v.members) for v in self._values],
             [(key, blank((size, *shape), torch.bool), slots) for key, slots, shape in self._masks],
             [(key, blank((size, *shape), torch.int64), slots) for key, slots, shape in self._ages],
             blank((len(self._integers), size), torch.int64),
             blank((size,), torch.float32),
+            numbers,
+            workspace,
         )
 
 
@@ -318,6 +394,9 @@ def _side_by_side(
     for window in windows:
         for writer, slot in slots:
             if writer.key != window.name:
+                continue
+            if writer.is_numbers:
+                array[slot].row_stride = 1
                 continue
             array[slot].row_stride = width
             members.append((slot, (column + writer.column) * dtype.itemsize))

@@ -16,6 +16,7 @@ from robocache.core import dtypes
 from robocache.core.checks import check_integer
 from robocache.core.display import byte_count, counted
 from robocache.loader.device import on_device
+from robocache.loader.frames.conversion import check_window, numbers_window
 from robocache.loader.memory import resident_streams, row_checks
 from robocache.loader.memory.file_rows import FileRows, find_rows
 from robocache.loader.memory.resident_streams import ResidentStream
@@ -50,12 +51,22 @@ class PlanInputs(NamedTuple):
             found[tier] += self.anchors.nbytes + self.episodes.nbytes
         return dict(found)
 
-    def read_bytes(self) -> dict[str, int]:
-        """Bytes of rows that a sample's values are made of, by tier."""
-        found: Counter[str] = Counter()
+    def read_bytes(self) -> dict[str, float]:
+        """Bytes of rows that a sample's values are made of, by tier; of JPEG frames the mean."""
+        found: dict[str, float] = {}
         for window in self.windows:
-            found[self.streams[window.name].tier] += window.sample_bytes
-        return dict(found)
+            stream = self.streams[window.name]
+            count: float = window.sample_bytes
+            if stream.frames is not None:
+                count = len(window.offsets) * stream.frames.mean_bytes
+            found[stream.tier] = found.get(stream.tier, 0) + count
+        return found
+
+    @property
+    def frames(self) -> int:
+        """JPEG frames that a sample has."""
+        own = [window for window in self.windows if self.streams[window.name].frames is not None]
+        return sum(len(window.offsets) for window in own)
 
 
 def find_anchors(
@@ -130,6 +141,8 @@ def find_streams(
     found: dict[str, FileRows] = {}
     for window in windows:
         rows = found[window.name] = find_rows(store, window.name, episodes)
+        if rows.is_encoded:
+            check_window(window)
         if with_age or not window.by_rows:
             row_checks.check_times(rows)
         if window.by_rows:
@@ -172,22 +185,17 @@ def load_streams(
     host = torch.device("cpu")
     wanted: dict[torch.device, dict[str, int]] = {device: {}, host: {}}
     for key, rows in found.items():
-        if placed[key] == "disk" and rows.info.encoding is not None:
-            raise ValueError(
-                f"budget: expected memory for the decoded frames of {key}, {rows.value_bytes} "
-                "bytes, got a budget that leaves them on disk (a loader decodes JPEG frames when "
-                "it is constructed)"
-            )
         beside = host if placed[key] == "disk" else device
         values = host if placed[key] == "pinned" else device
-        wanted[beside][key] = sum(rows.side_bytes(*needs[key]))
+        wanted[beside][key] = sum(rows.side_bytes(*needs[key], device))
         if placed[key] != "disk":
-            wanted[values][key] = wanted[values].get(key, 0) + rows.value_bytes
+            count = sum(rows.value_bytes(device))
+            wanted[values][key] = wanted[values].get(key, 0) + count
     wanted[device]["anchors"] = samples.anchors.nbytes
     for where, of_streams in wanted.items():
         resident_streams.check_room(of_streams, where)
         image_bytes = sum(
-            rows.value_bytes
+            sum(rows.value_bytes(device))
             for key, rows in found.items()
             if is_image(rows.info) and placed[key] != "disk"
             if where == (host if placed[key] == "pinned" else device)
@@ -233,10 +241,15 @@ def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[n
 def make_plan(samples: PlanInputs, order: Order, device: torch.device) -> BatchPlan:
     """A plan of samples on a device."""
     anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
+    streams = [samples.streams[window.name] for window in samples.windows]
+    windows = [
+        window if stream.frames is None else numbers_window(window)
+        for window, stream in zip(samples.windows, streams, strict=True)
+    ]
     with on_device(device):
         return BatchPlan(
-            samples.windows,
-            [window_data(w, samples.streams[w.name], device) for w in samples.windows],
+            windows,
+            [window_data(w, of, device) for w, of in zip(windows, streams, strict=True)],
             torch.from_numpy(anchors).to(device),
             torch.from_numpy(np.ascontiguousarray(samples.episodes)).to(device),
             order,

@@ -30,7 +30,7 @@ class LoaderStats:
     """Bytes of all batches, masks and metadata included."""
     read_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes of rows that batches were made of, by the tier that the rows were read from; each step
-    of a window counts as one row."""
+    of a window counts as one row, and a JPEG frame as its stream's mean of compressed bytes."""
     resident_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes of streams, anchors and tables that the loader holds, by tier."""
     waits: int = 0
@@ -44,6 +44,11 @@ class LoaderStats:
     """The 99th percentile of these waits in seconds."""
     queue_depth: int = 0
     """Prefetched batches that the user has not taken."""
+    frames: int = 0
+    """JPEG frames that were decoded."""
+    damaged_frames: int = 0
+    """Of these, frames without an image: zeros in the batch, and padding. Of batches in flight
+    too."""
 
     @property
     def hit_shares(self) -> dict[str, float]:
@@ -60,8 +65,12 @@ class Counters:
         self.batches = self.samples = self.gathered = 0
         self.sample_bytes = 0
         """Bytes of a batch per sample."""
-        self.sample_reads: Mapping[str, int] = {}
+        self.sample_reads: Mapping[str, float] = {}
         """Bytes of rows read per sample, by tier."""
+        self.frames = 0.0
+        """JPEG frames per sample; of a mixture the mean."""
+        self.damaged: list[Any] = []
+        """Tensors [1] that decoders count damaged frames in."""
         self.resident: Mapping[str, int] = {}
         """Resident bytes, by tier."""
         self.waits = 0
@@ -85,13 +94,15 @@ class Counters:
             samples=self.samples,
             gathered=self.gathered,
             bytes=made * self.sample_bytes,
-            read_bytes={tier: made * count for tier, count in self.sample_reads.items()},
+            read_bytes={tier: round(made * count) for tier, count in self.sample_reads.items()},
             resident_bytes=dict(self.resident),
             waits=self.waits,
             waited_s=self.waited_s,
             wait_p50_s=p50,
             wait_p99_s=p99,
             queue_depth=self.queue_depth,
+            frames=round(made * self.frames),
+            damaged_frames=sum(int(count) for count in self.damaged),
         )
 
 
@@ -169,4 +180,6 @@ def _sum(a: LoaderStats, b: LoaderStats) -> LoaderStats:
         waits=a.waits + b.waits,
         waited_s=a.waited_s + b.waited_s,
         queue_depth=a.queue_depth + b.queue_depth,
+        frames=a.frames + b.frames,
+        damaged_frames=a.damaged_frames + b.damaged_frames,
     )

@@ -47,6 +47,7 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
     Args:
         files: N rows of bytes: the files.
         shape: (H, W, C) of the decoded frames; C is 3 for RGB, 1 for gray.
+        indices: Their indices, as a store has them.
 
     Raises:
         TypeError: The files are not bytes.
@@ -58,7 +59,9 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
         ((120, 480, 640, 3), (480, 640, 3))
     """
 
-    def __init__(self, files: RaggedArray, shape: Sequence[int]) -> None:
+    def __init__(
+        self, files: RaggedArray, shape: Sequence[int], indices: FrameIndices | None = None
+    ) -> None:
         if files.dtype != np.uint8 or files.item_shape:
             raise TypeError(f"files: expected rows of bytes, got {files}")
         if len(shape) != 3 or min(shape) < 1 or shape[2] not in (1, 3):
@@ -68,6 +71,8 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
         height, width, channels = map(int, shape)
         self.frame_shape: Shape = (height, width, channels)
         """(H, W, C)."""
+        self.indices = indices
+        """The indices of frames in a store, by which a GPU decodes them; else None."""
 
     @classmethod
     def from_files(cls, files: Iterable[bytes | NDArray[np.uint8]]) -> JpegFrames:
@@ -156,7 +161,8 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
             TypeError: `index` is no integer, slice, or array of integers or bool.
         """
         if isinstance(index, slice) or np.ndim(index):
-            return JpegFrames(self.files[index], self.frame_shape)
+            indices = None if self.indices is None else self.indices[index]
+            return JpegFrames(self.files[index], self.frame_shape, indices)
         out = np.empty(self.frame_shape, np.uint8)
         jpeg_library.decode(self.files[operator.index(index)], out)
         return out
@@ -206,26 +212,36 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
 
 @dataclass(frozen=True)
 class FrameIndices:
-    """The indices of the frames of a stream: robocache/jpeg.h describes an entry."""
+    """The indices of frames, with which a GPU decodes them: robocache/jpeg.h describes an entry."""
 
     entries: RaggedArray
-    """[N] rows of uint64; a frame without an index has none."""
+    """N rows of uint64; a frame without an index has none."""
     scan_bits: NDArray[np.uint32]
-    """[N] bits of each frame's plain scan."""
-    statuses: list[int]
+    """[N], the bits of each frame's plain scan."""
+    mcus_per_entry: int
+    """Minimum coded units per entry."""
+
+    def __getitem__(self, index: Any) -> FrameIndices:
+        """The indices of some frames: a slice, or an array of indices."""
+        return FrameIndices(self.entries[index], self.scan_bits[index], self.mcus_per_entry)
 
 
-def index_frames(frames: JpegFrames, mcus_per_entry: int) -> FrameIndices:
-    """Computes the indices of frames, in threads."""
+def index_frames(frames: JpegFrames, mcus_per_entry: int) -> tuple[FrameIndices, list[int]]:
+    """Computes the indices of frames, in threads.
+
+    Returns:
+        The indices, and the status of each frame.
+    """
     files, shape = frames.files, frames.frame_shape
     found = _map(lambda i: jpeg_library.index(files[i], mcus_per_entry, shape), len(frames))
     entries = [each[1] for each in found] or [np.empty(0, np.uint64)]
     offsets = np.cumsum([0, *(len(each[1]) for each in found)], dtype=np.int64)
-    return FrameIndices(
+    indices = FrameIndices(
         RaggedArray(np.concatenate(entries), offsets),
         np.array([each[2] for each in found], np.uint32),
-        [each[0] for each in found],
+        mcus_per_entry,
     )
+    return indices, [each[0] for each in found]
 
 
 def _inspected(name: str, file: NDArray[np.uint8]) -> Shape:

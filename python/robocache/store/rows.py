@@ -15,7 +15,7 @@ from robocache.core.display import counted, cut, listed, method_text, short
 from robocache.core.names import MethodName
 from robocache.core.tables import html_table
 from robocache.store.dtypes import STORAGE
-from robocache.store.jpeg_frames import JpegFrames
+from robocache.store.jpeg_frames import FrameIndices, JpegFrames
 from robocache.store.library import EpisodeMetadata, OpenStore, Rows
 from robocache.store.ragged import of_checked_offsets
 from robocache.store.stream_info import StreamInfo
@@ -118,7 +118,16 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
         absolute = view(place.row_offsets, np.int64, (count + 1,)) if count else np.zeros(1, int)
         values = of_checked_offsets(values, absolute - absolute[0])
     if is_encoded:
-        values = JpegFrames(values, info.shape)
+        entry_offsets = view(place.entry_offsets, np.int64, (count + 1,)) if count else [0]
+        indices = FrameIndices(
+            of_checked_offsets(
+                view(place.entries, np.uint64, (place.entry_count,)),
+                np.asarray(entry_offsets) - entry_offsets[0],
+            ),
+            view(place.scan_bits, np.uint32, (count,)),
+            info.mcus_per_entry or 1,
+        )
+        values = JpegFrames(values, info.shape, indices)
     return StreamRows(
         values,
         view(place.times, np.int64, (count,)),

@@ -74,6 +74,8 @@ class StreamInfo(ShortRepr):
     """Whether rows have different numbers of items: a row is [n, *shape]."""
     encoding: Literal["jpeg"] | None = None
     """How the images of the stream are stored; `shape` is that of a decoded row."""
+    mcus_per_entry: int | None = None
+    """Minimum coded units per entry of the index of an encoded image: robocache/jpeg.h."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -178,6 +180,7 @@ def stream_infos(manifest: Manifest, store: OpenStore) -> dict[str, StreamInfo]:
             statistics=summary_of(summaries[stream.name]) if stream.name in summaries else None,
             is_ragged=stream.is_ragged and stream.encoding is None,
             encoding=cast("Literal['jpeg'] | None", stream.encoding and stream.encoding.name),
+            mcus_per_entry=None if stream.encoding is None else stream.encoding.mcus_per_entry,
         )
     return infos
 

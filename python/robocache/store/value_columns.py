@@ -74,8 +74,8 @@ def _frame_columns(
     name: str, frames: JpegFrames, n: int, valid: NDArray[np.bool_] | None
 ) -> tuple[StreamEntry, dict[str, Array]]:
     _expect_rows(name, len(frames), n, "frames")
-    indices = index_frames(frames, MCUS_PER_ENTRY)
-    for row, status in enumerate(indices.statuses):
+    indices, statuses = index_frames(frames, MCUS_PER_ENTRY)
+    for row, status in enumerate(statuses):
         is_indexed = status in (jpeg_library.OK, jpeg_library.DAMAGED)
         if not is_indexed and (valid is None or valid[row]):
             height, width, channels = frames.frame_shape

@@ -312,17 +312,6 @@ def test_a_loader_gives_the_same_batches(tmp_path: Path, by_rows: bool, as_float
             assert torch.equal(left[key], right[key]), key
 
 
-def test_a_loader_needs_room_for_decoded_frames(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    store = rc.EpisodeStore(write_both(tmp_path)[0])
-    with pytest.raises(
-        ValueError,
-        match=r"budget: expected memory for the decoded frames of camera, 403200 bytes, got a "
-        r"budget that leaves them on disk",
-    ):
-        rc.Loader(store, 1, {"camera": [0.0], "q": [0.0]}, anchor="q", budget={"ram": "100kB"})
-
-
 def test_other_users_of_a_store_decode(tmp_path: Path) -> None:
     """`align`, `export` and the doctor give the same results for JPEG frames and for pixels."""
     pytest.importorskip("torch")

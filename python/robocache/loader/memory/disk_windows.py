@@ -7,12 +7,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from robocache.loader.device import on_device
+from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
+from robocache.loader.frames.resident import ResidentFrames
+from robocache.loader.frames.sources import FrameSources, FrameTable
+from robocache.loader.frames.stage import FrameStage, StageWriter, stage_sizes
 from robocache.loader.memory.deferred_cuda import make_worker
 from robocache.loader.memory.pinned import pinned_empty
 from robocache.loader.memory.tiers import PREFETCH_DEPTH, BatchOptions, slot_bytes
@@ -20,15 +25,43 @@ from robocache.loader.outputs import AGE, PAD, Batch, Outputs
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan_inputs import PlanInputs, make_plan
 from robocache.loader.sampling.sampler_state import SamplerState
+from robocache.loader.window_spec import WindowSpec
+
+
+class DiskFrames(NamedTuple):
+    """A window of JPEG frames in the store's files."""
+
+    window: WindowSpec
+    frames: ResidentFrames
+    tables: Tensor  # in pinned memory
+
+    @property
+    def sources(self) -> tuple[FrameSources, FrameTable]:
+        """The files and their records."""
+        assert self.frames.sources is not None
+        assert self.frames.table is not None
+        return self.frames.sources, self.frames.table
 
 
 class Slot:
     """Pinned memory for the disk windows of one batch, with one user at a time."""
 
-    def __init__(self, outputs: Outputs, size: int) -> None:
+    def __init__(
+        self,
+        outputs: Outputs,
+        size: int,
+        frames: Sequence[DiskFrames],
+        empty: Callable[[int], Tensor],
+        device: torch.device,
+    ) -> None:
         self.batch, self._block = outputs.take(size)
         self.windows_address = self._block.windows_address
         self.copied: torch.cuda.Event | None = None  # after the last copy to the GPU
+        self.stages = [
+            (FrameStage(*each.sources, size * len(each.window.offsets), empty), number, each)
+            for each, number in zip(frames, self._block.numbers, strict=True)
+        ]
+        self.decoder = _decoder_of(self.stages, device)
 
 
 class DiskWindows:
@@ -39,27 +72,43 @@ class DiskWindows:
     Args:
         plan: The plan of these windows, on the CPU.
         wanted: Options of the batches, with these windows in the plan's order.
+        frames: Those of JPEG frames, whose files are staged and decoded on the GPU.
+        device: The GPU.
 
     Attributes:
-        keys: Keys of a batch that these windows write.
+        keys: Keys of a batch that are copied to the GPU.
+        damaged: Counts of damaged frames.
     """
 
-    def __init__(self, plan: BatchPlan, wanted: BatchOptions) -> None:
+    def __init__(
+        self,
+        plan: BatchPlan,
+        wanted: BatchOptions,
+        frames: Sequence[DiskFrames],
+        device: torch.device,
+    ) -> None:
         cpu = torch.device("cpu")
         windows, groups, with_age, order, _ = wanted
         self._plan = plan
         self._sampler_state = SamplerState(order, cpu)
-        self._outputs = Outputs(windows, groups, with_age, cpu)
+        self._frames, self._device = frames, device
+        undecoded = [each.window.name for each in frames]
+        self._outputs = Outputs(windows, groups, with_age, cpu, undecoded=undecoded)
         endings = (PAD, AGE) if with_age else (PAD,)
         masks = [window.name + ending for ending in endings for window in windows]
-        self.keys = [*self._outputs.keys, *masks]
+        self.keys = [*self._outputs.keys, *masks]  # without those of frames
         size = order.size(0)
         need = self._outputs.nbytes(size, slot_bytes)
+        for each in frames:
+            sizes = stage_sizes(each.sources[1], size * len(each.window.offsets))
+            need += sum(map(slot_bytes, sizes))
         parts = pinned_empty((PREFETCH_DEPTH + 1) * need).chunk(PREFETCH_DEPTH + 1)
-        self._slots = deque(
-            Slot(Outputs(windows, groups, with_age, cpu, empty=_out_of(part)), size)
-            for part in parts
-        )
+        self._slots: deque[Slot] = deque()
+        for part in parts:
+            cut = _out_of(part)
+            outputs = Outputs(windows, groups, with_age, cpu, empty=cut, undecoded=undecoded)
+            self._slots.append(Slot(outputs, size, frames, _bytes_of(cut), device))
+        self.damaged = [slot.decoder.damaged for slot in self._slots if slot.decoder is not None]
         self._worker = ThreadPoolExecutor(1, "robocache", initializer=make_worker)
 
     def move(self, epoch: int, position: int) -> None:
@@ -80,16 +129,22 @@ class DiskWindows:
             begin = time.perf_counter()
             copied.synchronize()
             waited = time.perf_counter() - begin
+        staged = [
+            (stage.writer, number, size * len(each.window.offsets))
+            for stage, number, each in slot.stages
+        ]
         job = self._worker.submit(
-            _make_next, self._plan, self._sampler_state, size, slot.windows_address
+            _make_next, self._plan, self._sampler_state, size, slot.windows_address, staged
         )
         self._slots.popleft()  # last: a failure above must not lose the slot
         return slot, job, waited
 
     def copy(self, slot: Slot, size: int, batch: Batch) -> None:
-        """Copies a slot's windows to the GPU's batch, on the current stream."""
+        """Copies a slot's windows to the GPU's batch, on the current stream, and decodes frames."""
         for key in self.keys:
             batch[key].copy_(slot.batch[key][:size], non_blocking=True)
+        if slot.decoder is not None:
+            _decode(slot.decoder, slot.stages, batch, size)
 
     def give_back(self, slot: Slot, copied: torch.cuda.Event | None) -> None:
         """Returns a slot, which may be reused after an event."""
@@ -100,9 +155,20 @@ class DiskWindows:
         """Makes the windows of samples [B] int64 now, and copies them to the GPU's batch."""
         made, block = self._outputs.take(len(indices))
         self._plan.gather(indices.data_ptr(), len(indices), block.windows_address, 0, 0)
-        self._outputs.give_back(block)
         for key in self.keys:
             batch[key].copy_(made[key])
+        stages = []
+        for each, number in zip(self._frames, block.numbers, strict=True):
+            count = len(indices) * len(each.window.offsets)
+            stage = FrameStage(*each.sources, count, _plain_bytes)
+            stage.writer.fill(number, count)
+            stage.move_to(self._device)
+            stages.append((stage, number, each))
+        self._outputs.give_back(block)
+        decoder = _decoder_of(stages, self._device)
+        if decoder is not None and len(indices):
+            _decode(decoder, stages, batch, len(indices))
+            self.damaged[0] += decoder.damaged
 
 
 def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device) -> DiskWindows:
@@ -120,16 +186,64 @@ def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device
     keys = {window.name for window in samples.windows}
     groups = {group: members for group, members in wanted.groups.items() if members[0] in keys}
     plan = make_plan(samples, wanted.order, torch.device("cpu"))
+    frames = []
     with on_device(device):
-        return DiskWindows(plan, wanted._replace(windows=samples.windows, groups=groups))
+        for window in samples.windows:
+            found = samples.streams[window.name].frames
+            if found is not None:
+                assert found.table is not None
+                tables = torch.from_numpy(found.table.tables.view(np.int32))
+                pinned = pinned_empty(max(tables.nbytes, 16))[: tables.nbytes].view(torch.int32)
+                frames.append(DiskFrames(window, found, pinned.copy_(tables)))
+        wanted = wanted._replace(windows=samples.windows, groups=groups)
+        return DiskWindows(plan, wanted, frames, device)
+
+
+_Staged: TypeAlias = tuple[FrameStage, int, DiskFrames]  # with the address of the numbers
+
+
+def _decoder_of(stages: Sequence[_Staged], device: torch.device) -> FrameDecoder | None:
+    """A decoder of staged frames; None without any."""
+    windows = [
+        FrameWindow(
+            each.window.name,
+            len(each.window.offsets),
+            [FrameStream(each.window, stage.arrays(each.tables), each.frames.layout)],
+        )
+        for stage, _, each in stages
+    ]
+    return FrameDecoder(windows, device, list(stages)) if windows else None
+
+
+def _decode(decoder: FrameDecoder, stages: Sequence[_Staged], batch: Batch, size: int) -> None:
+    """Decodes staged frames into the GPU's batch, on the current stream."""
+    outputs = decoder.make_outputs()
+    places = [
+        (
+            stage.numbers.data_ptr(),
+            batch[each.window.name].data_ptr(),
+            batch[each.window.name + PAD].data_ptr(),
+        )
+        for stage, _, each in stages
+    ]
+    decoder.set_outputs(outputs, size, places)
+    device = decoder.damaged.device
+    workspace = torch.empty(decoder.workspace_bytes(size), dtype=torch.uint8, device=device)
+    decoder.decode(outputs, workspace, torch.cuda.current_stream(device).cuda_stream)
 
 
 # A function of an address, not a method: an abandoned job must keep neither a loader nor pinned
 # memory alive, which the worker thread would have to free.
 def _make_next(
-    plan: BatchPlan, sampler_state: SamplerState, size: int, windows_address: int
+    plan: BatchPlan,
+    sampler_state: SamplerState,
+    size: int,
+    windows_address: int,
+    staged: Sequence[tuple[StageWriter, int, int]],
 ) -> None:
     plan.next(sampler_state.state_address, size, windows_address, 0, 0)
+    for writer, numbers, count in staged:
+        writer.fill(numbers, count)
 
 
 def _out_of(memory: Tensor) -> Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]:
@@ -144,3 +258,14 @@ def _out_of(memory: Tensor) -> Callable[[Sequence[int], Sequence[int], torch.dty
         return part.view(dtype).view(shape)
 
     return empty
+
+
+def _bytes_of(
+    empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor],
+) -> Callable[[int], Tensor]:
+    """An allocator of bytes, of one of tensors."""
+    return lambda count: empty((count,), (1,), torch.uint8)
+
+
+def _plain_bytes(count: int) -> Tensor:
+    return torch.empty(count, dtype=torch.uint8, device="cpu")

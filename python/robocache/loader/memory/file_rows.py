@@ -9,9 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from robocache.core import dtypes
+from robocache.loader.frames.decoder import STREAM_BYTES
+from robocache.loader.frames.sources import FrameSources, FrameTable
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
@@ -45,14 +48,50 @@ class FileRows:
         return any(piece.valid is not None for piece in self.pieces)
 
     @property
-    def value_bytes(self) -> int:
-        """Bytes of the values of all rows."""
-        return self.info.row_bytes * self.rows
+    def is_encoded(self) -> bool:
+        """Whether the rows are JPEG frames."""
+        return self.info.encoding is not None
 
-    def side_bytes(self, with_times: bool, with_received: bool) -> tuple[int, ...]:
+    @cached_property
+    def frames(self) -> FrameSources:
+        """The files of JPEG frames."""
+        return FrameSources.of_pieces(
+            [piece.values for piece in self.pieces], self.info.shape, self.info.mcus_per_entry or 1
+        )
+
+    @cached_property
+    def frame_table(self) -> FrameTable:
+        """What a GPU needs of JPEG frames, of which the headers are read.
+
+        Raises:
+            ValueError: The frames differ in chroma sampling.
+        """
+        return FrameTable.of(self.frames, self.info.name)
+
+    def value_bytes(self, device: torch.device) -> tuple[int, ...]:
+        """Bytes of each tensor of the values of all rows, for batches on a device."""
+        if not self.is_encoded:
+            return (self.info.row_bytes * self.rows,)
+        return self.frame_table.value_bytes if device.type == "cuda" else (self.frames.file_bytes,)
+
+    def read_bytes(self, device: torch.device) -> float:
+        """Bytes of values that a row is made of, on average."""
+        if not self.is_encoded:
+            return self.info.row_bytes
+        return sum(self.value_bytes(device)) / max(self.rows, 1)
+
+    def side_bytes(
+        self, with_times: bool, with_received: bool, device: torch.device
+    ) -> tuple[int, ...]:
         """Bytes of each other tensor of a :class:`ResidentStream`, except `begins`."""
         times = with_times + (with_received and self.has_received)
-        return (self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid)
+        found = [self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid]
+        if self.is_encoded and device.type == "cuda":  # numbers, records, tables
+            table = self.frame_table
+            found += [8 * self.rows, table.records.nbytes, table.tables.nbytes, STREAM_BYTES]
+        elif self.is_encoded:  # numbers, addresses and sizes
+            found += [8 * self.rows] * 3 + [STREAM_BYTES]
+        return tuple(found)
 
     def begins(self) -> NDArray[np.int64]:
         """Offsets of each episode's first value from the first piece, [E] in elements.

@@ -6,6 +6,7 @@ import os
 import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ class _InFlight:
     slot: Slot | None  # holds the disk windows until their copy to the GPU is enqueued
     on_cpu: Future[None] | None  # the job of the disk windows, likewise
     made: torch.cuda.Event | None  # on the GPU, after the batch is complete
+    scratch: Sequence[torch.Tensor] = ()  # which the side stream uses until then
 
 
 class Prefetcher:
@@ -140,6 +142,8 @@ class Prefetcher:
             block.metadata_address,
             self._side.cuda_stream,
         )
+        in_flight.scratch = block.scratch
+        outputs.decode(block, self._side.cuda_stream)
         outputs.give_back(block)
         waited = 0.0
         if disk is None:

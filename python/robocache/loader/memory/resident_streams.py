@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache.core import dtypes
+from robocache.loader.frames import resident as _frames
+from robocache.loader.frames.resident import ResidentFrames
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_empty
 from robocache.loader.memory.tiers import Tier
-from robocache.store.jpeg_frames import JpegFrames
 
 _STAGING_BYTES = 1 << 26  # of pinned memory, on the way to a GPU
 
@@ -28,13 +29,16 @@ class ResidentStream:
     """Rows of a stream: N of them, of E episodes."""
 
     tier: Tier  # of the values; all else is in memory: a GPU's for "gpu" and "pinned"
-    values: Tensor  # [N, the row's shape...]; on disk, the first piece
+    # [N, the row's shape...]; on disk, the first piece. Of JPEG frames [N] int64: their numbers,
+    # from 1 on.
+    values: Tensor
     times: Tensor | None  # [N] int64 ns; None if no window reads them
     offsets: Tensor  # [E+1] int64
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
     # On disk, [E] int64: the offset of each episode's first value from `values`, in elements.
     begins: Tensor | None = None
+    frames: ResidentFrames | None = None  # JPEG frames, in the tier
 
     @property
     def nbytes(self) -> Mapping[Tier, int]:
@@ -42,7 +46,12 @@ class ResidentStream:
         parts = (self.times, self.offsets, self.received, self.valid, self.begins)
         sides = sum(part.nbytes for part in parts if part is not None)
         rows = len(self.values) if self.begins is None else int(self.offsets[-1])
-        found = Counter[Tier]({"gpu" if self.offsets.is_cuda else "ram": sides})
+        own: Tier = "gpu" if self.offsets.is_cuda else "ram"
+        found = Counter[Tier]({own: sides})
+        if self.frames is not None:
+            found[own] += self.values.nbytes
+            found.update(cast("Mapping[Tier, int]", self.frames.nbytes))
+            return found
         found[self.tier] += rows * math.prod(self.values.shape[1:]) * self.values.itemsize
         return found
 
@@ -86,17 +95,27 @@ def load(
         received = beside_values(parts, 8, torch.int64)
     if rows.has_valid:
         valid = beside_values(rows.masks(), 1, torch.bool)
+    if rows.is_encoded:
+        return ResidentStream(
+            tier,
+            torch.arange(1, count + 1, device=beside),
+            times,
+            torch.from_numpy(rows.offsets).to(beside),
+            received,
+            valid,
+            frames=_load_frames(rows, device, tier, is_bounded),
+        )
     if tier == "disk":
         storage, begins = _mapped(rows), torch.from_numpy(rows.begins())
         count = len(rows.pieces[0]) if rows.pieces else 0
     else:
-        size = max(rows.value_bytes, 8)
+        size = max(sum(rows.value_bytes(device)), 8)
         if tier == "pinned":
             storage = pinned_empty(size)
         else:
             storage = torch.empty(size, dtype=torch.uint8, device=device)
-        _fill(storage, _value_parts(rows), is_bounded)
-        storage = storage[: rows.value_bytes]
+        _fill(storage, (piece.values for piece in rows.pieces), is_bounded)
+        storage = storage[: sum(rows.value_bytes(device))]
     return ResidentStream(
         tier,
         storage.view(dtypes.BY_STORED_NAME[info.type_name]).view(count, *info.shape),
@@ -108,13 +127,21 @@ def load(
     )
 
 
-def _value_parts(rows: FileRows) -> Iterator[NDArray[Any]]:
-    """The values of all rows; JPEG frames decoded, in chunks."""
-    for piece in rows.pieces:
-        if isinstance(piece.values, JpegFrames):
-            yield from piece.values.chunks(_STAGING_BYTES)
-        else:
-            yield piece.values
+def _load_frames(
+    rows: FileRows, device: torch.device, tier: Tier, is_bounded: bool
+) -> ResidentFrames:
+    """JPEG frames in a tier; on disk, what is known of them."""
+    sources = rows.frames
+    if device.type == "cuda":
+        if tier == "disk":
+            return _frames.on_disk(sources, rows.frame_table)
+        return _frames.on_gpu(sources, rows.frame_table, device, tier == "pinned", is_bounded)
+    if tier == "disk":
+        return _frames.on_cpu(sources)
+    storage = torch.empty(max(sources.file_bytes, 1), dtype=torch.uint8, device="cpu")
+    _fill(storage, (frames.files.items for frames in sources.kept), is_bounded)
+    found = _frames.on_cpu(sources.moved_to(storage, storage.data_ptr()))
+    return replace(found, nbytes={"ram": found.nbytes["ram"] + sources.file_bytes})
 
 
 def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> None:

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 
+from robocache.loader.frames.library import workspace_bytes
+from robocache.loader.frames.stage import stage_sizes
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_bytes
 from robocache.loader.outputs import Outputs
@@ -191,15 +193,29 @@ def place(
     windows, groups, with_age, order, reuse = wanted
     by_key = {window.name: window for window in windows}
     needs = [
-        _need([by_key[key] for key in keys], rows, with_age) for keys in together(windows, groups)
+        _need([by_key[key] for key in keys], rows, with_age, device)
+        for keys in together(windows, groups)
     ]
     take = gpu_bytes if device.type == "cuda" else plain_bytes
     outputs = Outputs(windows, groups, with_age, device)
     size = order.size(0)
-    one, kept = outputs.nbytes(size, take), 0
+    frames = [window for window in windows if rows[window.name].is_encoded]
+
+    def of_batch(size: int) -> int:
+        return outputs.nbytes(size, take) + _scratch_bytes(frames, rows, size, device, take)
+
+    one, kept = of_batch(size), 0
     if reuse:  # and a smaller batch, of any size after a state of another batch size is loaded
-        kept = one + (0 if order.drop_last else outputs.nbytes(size - 1, take))
-    batches = Batches(size, one, kept, outputs.nbytes(size, slot_bytes))
+        kept = one + (0 if order.drop_last else of_batch(size - 1))
+    staged = 0
+    if device.type == "cuda":
+        undecoded = [window.name for window in frames]
+        slots = Outputs(windows, groups, with_age, device, undecoded=undecoded)
+        staged = slots.nbytes(size, slot_bytes)
+        for window in frames:
+            table, count = rows[window.name].frame_table, size * len(window.offsets)
+            staged += _sum(slot_bytes, (*stage_sizes(table, count), table.tables.nbytes))
+    batches = Batches(size, one, kept, staged)
     if device.type == "cuda":
         return place_on_gpu(needs, tables, batches, limits)
     begins = 8 * (len(next(iter(rows.values())).offsets) - 1)
@@ -340,11 +356,16 @@ def together(
     return list(found)
 
 
-def _need(windows: Sequence[WindowSpec], rows: Mapping[str, FileRows], with_age: bool) -> Need:
+def _need(
+    windows: Sequence[WindowSpec],
+    rows: Mapping[str, FileRows],
+    with_age: bool,
+    device: torch.device,
+) -> Need:
     sides: list[int] = []
     for window in windows:
         times, arrivals = reads_times(window, with_age), reads_arrivals(window, windows)
-        sides += rows[window.name].side_bytes(times, arrivals)
+        sides += rows[window.name].side_bytes(times, arrivals, device)
         sides.append(8 * len(window.offsets))
         if window.normalization is not None:  # at most
             sides += [8 * len(window.normalization.subtract)] * 2
@@ -352,10 +373,29 @@ def _need(windows: Sequence[WindowSpec], rows: Mapping[str, FileRows], with_age:
             sides.append(4 * len(window.relative_to.columns))
     return Need(
         tuple(window.name for window in windows),
-        tuple(max(rows[window.name].value_bytes, 8) for window in windows),
+        tuple(max(count, 8) for w in windows for count in rows[w.name].value_bytes(device)),
         tuple(sides),
-        sum(window.sample_bytes for window in windows),
+        round(sum(len(w.offsets) * rows[w.name].read_bytes(device) for w in windows)),
     )
+
+
+def _scratch_bytes(
+    frames: Sequence[WindowSpec],
+    rows: Mapping[str, FileRows],
+    size: int,
+    device: torch.device,
+    take: Callable[[int], int],
+) -> int:
+    """Bytes of frame numbers and of the decoder's workspace, for a batch of `size` samples."""
+    if not frames:
+        return 0
+    counts = [size * len(window.offsets) for window in frames]
+    workspace = 0
+    if device.type == "cuda":
+        for window, count in zip(frames, counts, strict=True):
+            layout = rows[window.name].frame_table.layout
+            workspace += workspace_bytes(layout, count, True)
+    return take(8 * sum(counts)) + take(workspace)
 
 
 def _sum(take: Callable[[int], int], sizes: Iterable[int]) -> int:

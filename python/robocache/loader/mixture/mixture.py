@@ -17,6 +17,8 @@ from robocache.loader.contents import Contents
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
 from robocache.loader.foreign_options import with_hints
+from robocache.loader.frames.conversion import numbers_window
+from robocache.loader.frames.decoder import FrameStream
 from robocache.loader.make_policy_spec import find_rates, make_spec
 from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture import parts as _parts
@@ -131,12 +133,19 @@ class Mixture(BatchSource):
                     torch.tensor([_signed(t) for t in thresholds[:-1]] + [0], device=device),
                 ),
             )
+            kept = [of.decoder for of in contents]
+            decoder = _parts.make_decoder(agreed, parts, device, kept)
         full = order.size(0) if reuse_buffers else None
-        outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed)
+        outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed, decoder=decoder)
         names = [of.counters.name for of in contents]
         counters = Counters(check_text("name", name) or "+".join(dict.fromkeys(names)))
         counters.sample_reads = _mean_reads(contents, [float(share) for share in shares])
         counters.resident = _resident_bytes(contents, parts, streams, device)
+        counters.frames = sum(
+            float(share) * of.counters.frames for share, of in zip(shares, contents, strict=True)
+        )
+        if decoder is not None:
+            counters.damaged.append(decoder.damaged)
         super().__init__(
             Engine(plan, outputs),
             order,
@@ -397,8 +406,20 @@ def _make_parts(contents: Sequence[Contents], names: Sequence[Mapping[str, str]]
     """The loaders as a mixture takes them, their keys under its own names."""
     parts = []
     first = 0
+    numbers = 0  # of frames in the parts before
     for i, (loader, new) in enumerate(zip(contents, names, strict=True)):
-        streams = zip(loader.windows, loader.plan.data, strict=True)
+        data = dict(zip((w.name for w in loader.windows), loader.plan.data, strict=True))
+        specs = {window.name: window for window in loader.windows}
+        frames: dict[str, FrameStream] = {}
+        for window in () if loader.decoder is None else loader.decoder.windows:
+            of_frames = window.streams[0]
+            arrays = type(of_frames.arrays).from_buffer_copy(of_frames.arrays)
+            arrays.first_number += numbers
+            frames[window.key] = of_frames._replace(arrays=arrays)
+            data[window.key] = data[window.key]._replace(values=data[window.key].values + numbers)
+            specs[window.key] = numbers_window(specs[window.key])
+            numbers += arrays.count
+        streams = [(specs[name], data[name]) for name in specs]
         episodes = len(loader.plan.episodes)
         parts.append(
             Part(
@@ -420,6 +441,7 @@ def _make_parts(contents: Sequence[Contents], names: Sequence[Mapping[str, str]]
                 },
                 first,
                 episodes,
+                {new[key]: stream for key, stream in frames.items()},
             )
         )
         first += episodes
@@ -461,10 +483,12 @@ def _resident_bytes(
     for of in contents:
         resident.update(of.counters.resident)
     taken = {id(stream) for part in parts for stream in part.streams.values()}
+    numbers = sum(stream.arrays.count for part in parts for stream in part.frames.values())
     added = [stream for stream in streams if id(stream) not in taken]
     resident[own_tier(device)] += sum(
         stream.data.values.nbytes + stream.data.row_offsets.nbytes for stream in added
     )
+    resident[own_tier(device)] += 8 * numbers
     return dict(resident)
 
 
@@ -472,10 +496,10 @@ def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-def _mean_reads(contents: Sequence[Contents], shares: Sequence[float]) -> dict[str, int]:
+def _mean_reads(contents: Sequence[Contents], shares: Sequence[float]) -> dict[str, float]:
     """Bytes of rows that a drawn sample is made of, by tier: the mean over the parts."""
     found: dict[str, float] = {}
     for of, share in zip(contents, shares, strict=True):
         for tier, count in of.counters.sample_reads.items():
             found[tier] = found.get(tier, 0.0) + share * count
-    return {tier: round(count) for tier, count in found.items()}
+    return found

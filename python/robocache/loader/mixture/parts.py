@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from robocache.core import dtypes
+from robocache.loader.frames.conversion import numbers_window
+from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
 from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer
 from robocache.loader.plan import WindowData
 from robocache.loader.window_spec import WindowSpec, fields_without_scales
@@ -38,6 +40,7 @@ class Part(NamedTuple):
     streams: Mapping[str, Stream]
     first_episode: int  # its index among all episodes of the mixture
     episodes: int
+    frames: Mapping[str, FrameStream]  # windows of JPEG frames, whose streams have their numbers
 
     @property
     def scales(self) -> dict[str, Normalization]:
@@ -232,6 +235,9 @@ def make_streams(
     Every element of a batch is written by one stream: elements that a part lacks, by a stream
     without rows, which writes zeros, all padded. Dimension masks are streams of one row an episode.
 
+    Where some parts have JPEG frames, streams write their numbers, and a decoder the values: zeros
+    for number 0, and nothing for -1, the number of parts that have raw images.
+
     Raises:
         ValueError: The streams exceed the limit of a plan.
     """
@@ -239,17 +245,22 @@ def make_streams(
     writers: list[Writer] = []
     for window in agreed.windows:
         gaps = []
+        is_encoded = any(window.name in part.frames for part in parts)
         for part in parts:
             there = part.windows.get(window.name)
             elements = 0 if there is None else there.elements
             if there is not None:
                 streams.append(part.streams[window.name])
-                writers.append(Writer(window.name))
+                writers.append(Writer(window.name, is_numbers=window.name in part.frames))
+                if is_encoded and window.name not in part.frames:
+                    streams.append(_no_numbers(window, part, device))
+                    writers.append(Writer(window.name, has_mask=False, is_numbers=True))
             if there is None or elements < window.elements:
                 gaps.append((part, elements, there is None))
         for first, episodes, column, has_mask in _joined(gaps):
-            streams.append(_zeros(window, first, episodes, window.elements - column, device))
-            writers.append(Writer(window.name, column, has_mask))
+            zeros = numbers_window(window) if is_encoded else window
+            streams.append(_zeros(zeros, first, episodes, zeros.elements - column, device))
+            writers.append(Writer(window.name, column, has_mask, is_encoded))
     masks = [_dimensions(w, parts, device) for w in agreed.windows if w.name in agreed.widths]
     count = len(streams) + len(masks) + sum(s.spec.relative_to is not None for s in streams)
     if count > _MOST_STREAMS:
@@ -287,6 +298,36 @@ def _zeros(
         len(window.offsets),
         first,
     )
+
+
+def _no_numbers(window: WindowSpec, part: Part, device: torch.device) -> Stream:
+    """A stream of one row an episode of a part: the number -1, of no frame."""
+    return _rows(
+        f"{window.name} (raw in {part.name})",
+        torch.full((part.episodes, 1), -1, dtype=torch.int64, device=device),
+        torch.arange(part.episodes + 1, device=device),
+        len(window.offsets),
+        part.first_episode,
+    )
+
+
+def make_decoder(
+    agreed: Agreed, parts: Sequence[Part], device: torch.device, kept: object
+) -> FrameDecoder | None:
+    """The decoder of all JPEG frames; None without any.
+
+    Args:
+        agreed: The windows of the batch.
+        parts: All parts.
+        device: Where batches are made.
+        kept: The owners of the frames' memory.
+    """
+    windows = []
+    for window in agreed.windows:
+        streams = [part.frames[window.name] for part in parts if window.name in part.frames]
+        if streams:
+            windows.append(FrameWindow(window.name, len(window.offsets), streams))
+    return FrameDecoder(windows, device, kept) if windows else None
 
 
 def _dimensions(window: WindowSpec, parts: Sequence[Part], device: torch.device) -> Stream:

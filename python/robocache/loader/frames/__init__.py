@@ -1,0 +1,1 @@
+"""JPEG frames in the loader's batches: where they lie, and how they are decoded."""
