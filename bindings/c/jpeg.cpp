@@ -1,4 +1,4 @@
-// JPEG frames as a flat C API, which python/robocache/store/jpeg_library.py declares to ctypes.
+// JPEG frames as a flat C API, which python/robocache/jpeg/library.py declares to ctypes.
 //
 // Functions return a JpegStatus: they may be called from several threads at once, each of which
 // keeps a decoder.

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from robocache.core.config import config as config
     from robocache.core.library import BuildInfo as BuildInfo
     from robocache.core.library import build_info as build_info
+    from robocache.core.ragged import RaggedArray as RaggedArray
     from robocache.export import export_lerobot as export_lerobot
+    from robocache.jpeg.frames import JpegFrames as JpegFrames
     from robocache.live.aligner import LiveAligner as LiveAligner
     from robocache.live.batch import LiveBatch as LiveBatch
     from robocache.live.batch import LiveTicket as LiveTicket
@@ -49,9 +51,7 @@ if TYPE_CHECKING:
     from robocache.normalization.window_statistics import WindowStatistics as WindowStatistics
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
-    from robocache.store.jpeg_frames import JpegFrames as JpegFrames
     from robocache.store.merge import merge_stores as merge_stores
-    from robocache.store.ragged import RaggedArray as RaggedArray
     from robocache.store.shard import ShardWriter as ShardWriter
     from robocache.store.writer import StoreWriter as StoreWriter
     from robocache.timeline.align import align as align
@@ -136,7 +136,7 @@ _HOME = {
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
     "Episodes": "robocache.loader.sampling.episodes",
-    "JpegFrames": "robocache.store.jpeg_frames",
+    "JpegFrames": "robocache.jpeg.frames",
     "LiveAligner": "robocache.live.aligner",
     "LiveBatch": "robocache.live.batch",
     "LiveStats": "robocache.live.stats",
@@ -148,7 +148,7 @@ _HOME = {
     "Normalization": "robocache.normalization.formulas",
     "Normalizer": "robocache.normalization.normalizer",
     "PolicySpec": "robocache.loader.policy_spec",
-    "RaggedArray": "robocache.store.ragged",
+    "RaggedArray": "robocache.core.ragged",
     "Relative": "robocache.loader.window",
     "Repair": "robocache.marking",
     "Replay": "robocache.live.replay",

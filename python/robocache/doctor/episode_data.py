@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.matching import choose, stored_names
+from robocache.core.ragged import RaggedArray
 from robocache.doctor.finding import Metadata, Series
+from robocache.jpeg.frames import JpegFrames
 from robocache.readers import (
     ReadOptions,
     RecordingError,
@@ -24,9 +26,7 @@ from robocache.readers import (
     find_recordings,
     open_recording,
 )
-from robocache.store.jpeg_frames import JpegFrames
 from robocache.store.manifest import is_store
-from robocache.store.ragged import RaggedArray
 
 if TYPE_CHECKING:
     from robocache.readers import EpisodeReader, Recording, Rows

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robocache.store.jpeg_frames import JpegFrames
+from robocache.jpeg.frames import JpegFrames
 
 _TEXT = re.compile(r"jpeg:(\d{1,3})(:444)?")
 

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
+from robocache.core.ragged import RaggedArray
+from robocache.jpeg import library as jpeg_library
+from robocache.jpeg.frames import JpegFrames
+from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.readers.errors import RecordingError
 from robocache.readers.options import ReadOptions
 from robocache.readers.rows import Rows, Times, rows_per_chunk
-from robocache.store import jpeg_library
-from robocache.store.jpeg_frames import JpegFrames
-from robocache.store.ragged import RaggedArray
-from robocache.store.value_columns import MCUS_PER_ENTRY
 
 Pixels = NDArray[Any]
 """[H,W,C]: uint8 of 1 (gray), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from robocache.core.display import counted, cut, listed, method_text, short
 from robocache.core.names import MethodName
+from robocache.core.ragged import of_checked_offsets
 from robocache.core.tables import html_table
+from robocache.jpeg.frames import FrameIndices, JpegFrames
 from robocache.store.dtypes import STORAGE
-from robocache.store.jpeg_frames import FrameIndices, JpegFrames
 from robocache.store.library import EpisodeMetadata, OpenStore, Rows
-from robocache.store.ragged import of_checked_offsets
 from robocache.store.stream_info import StreamInfo
 
 _TIME_BYTES = 8

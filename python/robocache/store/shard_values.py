@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.store import jpeg_library
+from robocache.core.ragged import flags_of_items
+from robocache.jpeg import library as jpeg_library
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import Rows
-from robocache.store.ragged import flags_of_items
 from robocache.store.spool import Bytes, Reader
 from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import Encoding

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.store import jpeg_library
+from robocache.core.ragged import RaggedArray, flags_of_items
+from robocache.jpeg import library as jpeg_library
+from robocache.jpeg.frames import JpegFrames, index_frames
+from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.store.dtypes import Array, stored
-from robocache.store.jpeg_frames import JpegFrames, index_frames
-from robocache.store.ragged import RaggedArray, flags_of_items
 from robocache.store.streams import Encoding, StreamEntry
 
-MCUS_PER_ENTRY = 1
-"""MCUs for each entry of the index of a JPEG frame."""
 FRAMES_PER_SAMPLE = 16
 """Statistics of JPEG frames are those of one frame in so many: decoding all would take minutes."""
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from robocache.core.ragged import RaggedArray
 from robocache.store.dtypes import FLOATS, Array, widened
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME
-from robocache.store.ragged import RaggedArray
 from robocache.store.rows import StreamRows
 from robocache.store.statistics import channels_of
 from robocache.store.stream_info import StreamInfo

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.ragged import RaggedArray
 from robocache.doctor.finding import Times
 from robocache.readers import (
     ReadOptions,
@@ -24,7 +25,6 @@ from robocache.readers import (
 from robocache.readers.merged_recording import open_merged
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
-from robocache.store.ragged import RaggedArray
 from robocache.store.rows import Episode
 
 Method = str | Sequence[tuple[str, int]]

@@ -114,6 +114,7 @@ def make_objects(folder: Path) -> dict[str, Any]:
         "one live stats": aligner.stats()["wide"],
         "channel order": aligner.channel_order("wide", spec.stream("wide").channels),
         "ticket": rc.LiveTicket(2**62, START),
+        "JPEG frames": rc.JpegFrames.encode(np.zeros((300, 8, 8, 3), np.uint8)),
         "ragged rows": rc.RaggedArray.from_rows([np.zeros((i, 3)) for i in range(300)]),
         "aligned": aligned,
         "aligned stream": aligned[EVIL],

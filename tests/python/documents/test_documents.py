@@ -29,6 +29,8 @@ HEADING = re.compile(r"^#+ (.*)$", re.M)
 ELSEWHERE = {  # files of other projects, and of examples
     "Python.h",
     "a/b.py",
+    "jpeglib.h",
+    "nvjpeg.h",
     "linux/capability.h",
     "policy.cpp",
     "processor/normalize_processor.py",

@@ -234,7 +234,7 @@ def place_cameras(monkeypatch: pytest.MonkeyPatch, tiers: Mapping[str, str]) -> 
 def test_frames_on_disk_of_a_cpu(
     stores: tuple[rc.EpisodeStore, rc.EpisodeStore], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    options = random_options(seed)
+    options = random_options(seed) | {"device": "cpu"}
     raw = rc.Loader(stores[1], **options)
     place_cameras(monkeypatch, {"wrist": "disk", "gray": "disk", "other": "ram"})
     jpeg = rc.Loader(stores[0], budget={"ram": "1GB"}, **options)

@@ -148,15 +148,12 @@ def _byte_elements(window: WindowSpec, scale: Normalization | None) -> NDArray[n
         multiply=vector(None if scale is None else scale.multiply),
         reference_columns=None,
     )
-    plan = BatchPlan(
-        [spec], [data], torch.zeros(1, 2, dtype=torch.int64, device=_CPU), torch.zeros(1, 4, dtype=torch.int64, device=_CPU),
-        Order(1, 1, 0, False, False, 0, 1),
-    )  # fmt: skip
+    anchors, episodes = (torch.zeros(1, n, dtype=torch.int64, device=_CPU) for n in (2, 4))
+    order = Order(1, 1, 0, False, False, 0, 1)
+    plan = BatchPlan([spec], [data], anchors, episodes, order)
     made = torch.empty(spec.out_shape, dtype=window.torch_out_dtype, device=_CPU)
-    output, index = (
-        WindowOutput(made.data_ptr(), spec.elements),
-        torch.zeros(1, dtype=torch.int64, device=_CPU),
-    )
+    index = torch.zeros(1, dtype=torch.int64, device=_CPU)
+    output = WindowOutput(made.data_ptr(), spec.elements)
     plan.gather(index.data_ptr(), 1, ctypes.addressof(output), 0, 0)
     size = made.itemsize
     unsigned = made.view(torch.uint8).numpy().view(f"u{size}").astype(np.uint64)

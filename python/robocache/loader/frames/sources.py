@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.ragged import RaggedArray
+from robocache.jpeg.frames import JpegFrames
 from robocache.loader.frames import library as _library
-from robocache.store.jpeg_frames import JpegFrames
-from robocache.store.ragged import RaggedArray
 
 Counts = NDArray[np.int64]
 

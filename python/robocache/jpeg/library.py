@@ -9,10 +9,14 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint32, 
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.store import library as _store
+from robocache.core import library as _library
 
 Bytes = NDArray[np.uint8]
 
+FILE_NAME = "librobocache_store.so"
+"""The library that has these functions; robocache.store.library checks its version."""
+MCUS_PER_ENTRY = 1
+"""Minimum coded units per entry of an index: one for each thread of a GPU."""
 OK, DAMAGED = 0, 1
 """Statuses of frames that have an index; `DAMAGED` is a frame that is cut short."""
 OTHER_SHAPE = 255
@@ -33,7 +37,11 @@ class Frame(ctypes.Structure):
 
 @functools.cache
 def _load() -> ctypes.CDLL:
-    library = _store.load()
+    path = _library.find(FILE_NAME)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"robocache: {path} does not load: {error}") from None
     functions = {
         "describe": [c_int],
         "has_image": [c_int],

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robocache.store import jpeg_library
-from robocache.store.ragged import RaggedArray
+from robocache.core.ragged import RaggedArray
+from robocache.jpeg import library as jpeg_library
 
 Shape: TypeAlias = tuple[int, int, int]
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""JPEG frames: files, their decoding and encoding, and the indices that GPUs need."""
