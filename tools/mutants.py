@@ -8,7 +8,8 @@ Prints a line for each mutant: the test that kills it, the reason why no test ca
 tests/mutants.csv), or SURVIVED; the exit code is the number of those that survived. The sample
 depends on the seed and on the text of each mutant, not on the rest of the module. Only bodies of
 functions are changed: a mutant runs in a copy of this process, which has imported the package and
-the tests, and replaces the code of one function there. Most take less than a second.
+the tests, and replaces the code of one function there. Most take less than a second. One that
+survives runs again in a new process, since functions such as decorators act during the import.
 """
 
 from __future__ import annotations
@@ -55,19 +56,23 @@ TESTS: dict[str, list[str]] = {
     "conversion/run.py": ["conversion/test_pools.py", "conversion/test_convert.py"],
     "conversion/sources.py": ["conversion/test_convert.py", "conversion/test_one_episode.py"],
     "conversion/worker.py": ["conversion/test_convert.py", "conversion/test_one_episode.py"],
-    "loader/batch_source.py": ["loader/test_batch_source.py", *_LOADER],
+    "loader/batch_source.py": ["loader/test_batch_source.py", *_LOADER, "loader/test_order.py"],
     "loader/compute_stats.py": ["loader/test_compute_stats.py"],
     "loader/contents.py": _LOADER,
     "loader/dataset.py": _LOADER,
     "loader/device.py": _LOADER,
-    "loader/engine.py": _LOADER,
+    "loader/engine.py": [*_LOADER, "loader/test_tiers.py", "loader/test_prefetch.py"],
     "loader/foreign_options.py": ["loader/test_foreign_options.py"],
     "loader/indices.py": _LOADER,
     "loader/jax_batch.py": ["loader/test_jax.py"],
     "loader/loader.py": _LOADER,
     "loader/make_policy_spec.py": ["live/test_policy_spec.py", "live/test_replay.py"],
-    "loader/memory/disk_windows.py": ["loader/test_tiers.py"],
-    "loader/memory/file_rows.py": ["loader/test_tiers.py"],
+    "loader/memory/disk_windows.py": ["loader/test_tiers.py", "loader/test_prefetch.py"],
+    "loader/memory/file_rows.py": [
+        "loader/test_tiers.py",
+        "loader/test_held_observations.py",
+        "loader/test_padding.py",
+    ],
     "loader/memory/prefetch.py": ["loader/test_prefetch.py", "loader/test_tiers.py"],
     "loader/memory/resident_streams.py": ["loader/test_tiers.py", "loader/test_loader.py"],
     "loader/memory/row_checks.py": ["loader/test_row_errors.py"],
@@ -78,24 +83,38 @@ TESTS: dict[str, list[str]] = {
     "loader/outputs.py": _LOADER,
     "loader/padding.py": ["loader/test_padding.py"],
     "loader/padding_samples.py": ["loader/test_padding.py"],
-    "loader/parsing.py": _LOADER,
-    "loader/plan.py": _LOADER,
-    "loader/plan_inputs.py": _LOADER,
-    "loader/policy_spec.py": ["loader/test_window_spec.py", "live/test_policy_spec.py"],
+    "loader/parsing.py": [*_LOADER, "loader/test_window_options.py", "live/test_policy_spec.py"],
+    "loader/plan.py": [*_LOADER, "loader/test_window_spec.py", "loader/test_window_options.py"],
+    "loader/plan_inputs.py": [*_LOADER, "loader/test_tiers.py"],
+    "loader/policy_spec.py": [
+        "loader/test_window_spec.py",
+        "live/test_policy_spec.py",
+        "core/test_display.py",
+    ],
     "loader/prometheus.py": ["core/test_prometheus.py"],
     "loader/recipe.py": ["loader/test_processes.py", *_LOADER],
     "loader/relative.py": ["loader/test_relative.py"],
     "loader/sampling/anchors.py": ["loader/test_anchors.py"],
     "loader/sampling/episodes.py": ["loader/test_anchors.py", "loader/test_errors.py"],
+    "loader/sampling/identity.py": ["loader/test_states.py", "loader/test_order.py"],
     "loader/sampling/rank_sharding.py": ["loader/test_rank_sharding.py"],
-    "loader/sampling/sampler.py": ["loader/test_order.py", "loader/test_mixture_order.py"],
+    "loader/sampling/sampler.py": [
+        "loader/test_order.py",
+        "loader/test_mixture_order.py",
+        "loader/test_errors.py",
+    ],
     "loader/sampling/sampler_state.py": ["loader/test_order.py", "loader/test_errors.py"],
     "loader/stats.py": ["loader/test_stats.py"],
-    "loader/stream_normalization.py": ["loader/test_stats.py", "loader/test_modes.py"],
-    "loader/summary.py": _LOADER,
+    "loader/stream_normalization.py": [
+        "loader/test_stats.py",
+        "loader/test_modes.py",
+        "loader/test_loader.py",
+        "normalization/test_normalizer.py",
+    ],
+    "loader/summary.py": ["core/test_display.py", *_LOADER, "loader/test_padding.py"],
     "loader/window.py": ["loader/test_window_options.py", "loader/test_window_spec.py"],
-    "loader/window_spec.py": ["loader/test_window_spec.py"],
-    "loader/windows.py": ["loader/test_windows.py", "loader/test_window_options.py"],
+    "loader/window_spec.py": ["loader/test_window_spec.py", *_LOADER, "live/test_replay.py"],
+    "loader/windows.py": [*_LOADER, "loader/test_window_options.py"],
     "store/dtypes.py": ["store/test_write.py", "store/test_marks.py"],
     "store/episode.py": _COMMITS,
     "store/episode_store.py": ["store/test_read_errors.py", "core/test_display.py"],
@@ -114,7 +133,7 @@ TESTS: dict[str, list[str]] = {
     "store/source_state.py": ["store/test_source_state.py"],
     "store/spool.py": _COMMITS,
     "store/statistics.py": ["statistics/test_statistics.py", *_COMMITS],
-    "store/stream_info.py": ["store/test_read.py", "store/test_write.py"],
+    "store/stream_info.py": ["store/test_read.py", "core/test_display.py"],
     "store/streams.py": [*_COMMITS, "store/test_merge.py"],
     "store/verification.py": ["store/test_read_errors.py"],
     "store/writer.py": [*_COMMITS, "store/test_hostile.py", "store/test_power_loss.py"],
@@ -295,9 +314,10 @@ def name_of(module: str) -> str:
 
 # ---- runs ----------------------------------------------------------------------------------------
 
-FINDER = '''
-"""Imports one module of robocache from another file."""
+SITE = '''
+"""Imports one module of robocache from another file; as a plugin, notes the first failed test."""
 import importlib.util
+import pathlib
 import sys
 
 
@@ -306,20 +326,15 @@ class Finder:
         return importlib.util.spec_from_file_location(name, {file!r}) if name == {name!r} else None
 
 
+def pytest_runtest_logreport(report):
+    note = pathlib.Path({note!r})
+    if report.failed and not note.exists():
+        note.write_text(report.nodeid.removeprefix("tests/python/"))
+
+
 sys.meta_path.insert(0, Finder())
 '''
 """A `sitecustomize`, which Python runs as it starts: processes that tests start have it too."""
-
-
-class _First:
-    """Notes the first test that fails."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self._file.exists():
-            self._file.write_text(report.nodeid.removeprefix("tests/python/"))
 
 
 def collect(tests: Iterable[str]) -> None:
@@ -340,11 +355,16 @@ def _paths(tests: Iterable[str]) -> list[str]:
 
 def killer(changed: Changed, tests: list[str]) -> str:
     """The test that fails with a mutant; "" if none does."""
+    return _killer(changed, tests, is_new=False) or _killer(changed, tests, is_new=True)
+
+
+def _killer(changed: Changed, tests: list[str], is_new: bool) -> str:
+    """As :func:`killer`, in a copy of this process or in a new one."""
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "first"
         child = os.fork()
         if child == 0:
-            _run(changed, tests, note, Path(folder))
+            _run(changed, tests, note, Path(folder), is_new)
         status, hangs = _wait(child)
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # processes that its tests left
@@ -385,7 +405,7 @@ def _work_of(group: int) -> tuple[int, bool]:
     return ticks, is_ready
 
 
-def _run(changed: Changed, tests: list[str], note: Path, folder: Path) -> None:
+def _run(changed: Changed, tests: list[str], note: Path, folder: Path, is_new: bool) -> None:
     """Runs tests with a mutant, and ends this process."""
     code = 1
     try:
@@ -396,12 +416,18 @@ def _run(changed: Changed, tests: list[str], note: Path, folder: Path) -> None:
             os.dup2(null, stream)
         file = folder / "mutant.py"
         file.write_text(changed.source)
-        (folder / "sitecustomize.py").write_text(FINDER.format(file=str(file), name=changed.name))
+        site = SITE.format(file=str(file), name=changed.name, note=str(note))
+        (folder / "sitecustomize.py").write_text(site)
         path = [str(folder), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-        changed.apply()
         options = ["-x", "-q", *_OPTIONS, "--basetemp", str(folder / "t"), "-k", f"not ({SLOW})"]
-        code = int(pytest.main([*_paths(tests), *options], [_First(note)]))
+        options += ["-p", "sitecustomize", *_paths(tests)]
+        if is_new:
+            os.execv(sys.executable, [sys.executable, "-m", "pytest", *options])
+        sys.path.insert(0, str(folder))
+        sys.modules.pop("sitecustomize", None)
+        changed.apply()
+        code = int(pytest.main(options))
     finally:
         os._exit(code)
 

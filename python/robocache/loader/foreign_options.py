@@ -151,7 +151,7 @@ def refuse_foreign(
             continue
         hint = ADVICE_OF.get(name, {}).get(option)
         if hint is None:
-            close = difflib.get_close_matches(option, known, 1)
+            close = difflib.get_close_matches(option, known)
             hint = f"did you mean {close[0]}=?" if close else f"help({name}) lists all"
         raise TypeError(f"{option}: expected an option of {name}, got {option!r} ({hint})")
 

@@ -312,6 +312,6 @@ def _histogram_quantiles(histogram: Array, lowest: int) -> Array:
         place = np.asarray(QUANTILES) * (until[-1] - 1)
         before = np.floor(place)
         low = np.searchsorted(until, before, side="right")
-        high = np.searchsorted(until, np.minimum(before + 1, until[-1] - 1), side="right")
+        high = np.searchsorted(until, before + 1, side="right")  # of one value: not used, 0 times
         quantiles[:, channel] = lowest + low + (high - low) * (place - before)
     return quantiles

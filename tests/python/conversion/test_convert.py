@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -89,12 +90,18 @@ def test_a_recording_of_the_same_name_in_another_folder(
     ]
 
 
-def test_an_array_of_no_elements_is_left_out(tmp_path: Path) -> None:
+def test_an_array_of_no_elements_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     times = np.arange(3)
     np.savez(tmp_path / "r.npz", times_ns=times, x=np.zeros((3, 2)), empty=np.zeros((3, 0)))
-    report = rc.convert(tmp_path / "r.npz", tmp_path / "s")
+    with caplog.at_level(logging.INFO, "robocache.conversion.run"):
+        report = rc.convert(tmp_path / "r.npz", tmp_path / "s")
     assert list(rc.EpisodeStore(tmp_path / "s").streams) == ["x"]
     assert any("empty: left out" in note for note in report.notes)
+    logged = [r.getMessage() for r in caplog.records if r.name == "robocache.conversion.run"]
+    end = f"{tmp_path / 's'}: 1 episode added, 0 skipped"
+    assert logged == [*(f"{tmp_path / 's'}: {note}" for note in report.notes), end]
 
 
 def test_rows_beside_one_that_does_not_fit_are_counted(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def test_each_folder_is_a_take(tmp_path: Path) -> None:
     )
 
 
+def test_files_are_a_take_before_those_of_folders(take: list[Path], tmp_path: Path) -> None:
+    folder = write_csv(tmp_path / "other" / "joints.csv", "q", np.arange(100) / 100, 3).parent
+    rc.convert([folder, *take], tmp_path / "s", one_episode=True)
+    found = [episode.source for episode in rc.EpisodeStore(tmp_path / "s")]
+    assert found == [f"{tmp_path}/take/{{force.csv,joints.csv}}#0", f"{folder}/joints.csv#0"]
+
+
 def test_a_take_that_changed_is_reported(take: list[Path], tmp_path: Path) -> None:
     rc.convert(take, tmp_path / "one", one_episode=True)
     write_csv(take[1], "force", np.arange(0.2, 4.0, 0.02))

@@ -157,20 +157,23 @@ def test_every_public_class_is_tried(objects: Mapping[str, Any]) -> None:
 
 
 class Table(HTMLParser):
-    """The tags of an HTML text, and the texts of its cells."""
+    """The tags of an HTML text, the texts of its cells, and the styles of the last row's cells."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: set[str] = set()
         self.rows: list[list[str]] = []
+        self.styles: list[str] = []
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.add(tag)
         if tag == "tr":
             self.rows.append([])
+            self.styles.clear()
         elif tag in ("td", "th"):
             self.rows[-1].append("")
+            self.styles.append(dict(attrs)["style"])
 
     def handle_data(self, data: str) -> None:
         if self.rows and self.rows[-1]:
@@ -215,6 +218,22 @@ def test_a_table_has_a_row_for_each_stream(objects: Mapping[str, Any]) -> None:
     assert spec[2] == [
         "wide", "F32[500]", "50", "-0.02 to 0 s, 2 steps", "linear", "mean_std", "mixed", "F32",
     ]  # fmt: skip
+
+
+TEXTS = {
+    "stream", "key", "row", "method", "units", "statistics", "field", "value", "task", "subsets",
+    "source", "offsets", "normalize", "relative to", "output",
+}  # fmt: skip
+"""Columns of texts; the other columns have numbers."""
+
+
+@pytest.mark.parametrize("name", HTML)
+def test_texts_are_aligned_on_the_left_and_numbers_on_the_right(
+    objects: Mapping[str, Any], name: str
+) -> None:
+    table = Table(objects[name]._repr_html_())
+    for column, style in zip(table.rows[0], table.styles, strict=True):
+        assert style == f"text-align: {'left' if column in TEXTS else 'right'}", column
 
 
 def test_a_long_summary_is_cut_and_print_shows_all(objects: Mapping[str, Any]) -> None:

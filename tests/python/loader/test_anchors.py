@@ -88,6 +88,14 @@ def test_frames_that_are_left_out(store: rc.EpisodeStore) -> None:
     assert anchors_of(store, drop_n_first_frames=longest - 1) == rows(store, range(6))[-1:]
 
 
+def test_ticks_that_are_left_out(store: rc.EpisodeStore) -> None:
+    ticks = anchors_of(store, anchor=30.0)
+    counts = [sum(tick.episode == episode for tick in ticks) for episode in range(6)]
+    expected = [tick for tick in ticks if 2 <= tick.frame < counts[tick.episode] - 3]
+    options = {"drop_n_first_frames": 2, "drop_n_last_frames": 3}
+    assert anchors_of(store, anchor=30.0, **options) == expected
+
+
 @pytest.mark.parametrize("option", ["drop_n_first_frames", "drop_n_last_frames"])
 @pytest.mark.parametrize("count", [2**62, 2**63 - 1, 2**63, 2**64, 10**30])
 @pytest.mark.parametrize("anchor", ["joints", 100.0])

@@ -12,7 +12,10 @@ import torch
 from loader_stores import write_store
 
 import robocache as rc
+from robocache.core import library
+from robocache.loader.device import find_device
 from robocache.loader.memory import resident_streams
+from robocache.loader.plan import BatchPlan
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +296,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "batch_size": 2.0}, TypeError, "batch_size: expected an int, got float"),
     ({**JOINTS, "seed": -1}, ValueError,
      f"seed: expected 0 to {2**64 - 1}, got -1"),
+    ({**JOINTS, "seed": 2**64}, ValueError,
+     f"seed: expected 0 to {2**64 - 1}, got {2**64}"),
     ({**JOINTS, "shuffle": 1}, TypeError, "shuffle: expected a bool, got int"),
     ({**JOINTS, "rank": 0}, ValueError,
      "rank: expected rank and world_size together, got rank=0, world_size=None"),
@@ -301,6 +306,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "world_size: expected at most the 97 samples, got 1000000"),
     ({**ACTION, "batch_size": 98, "drop_last": True}, ValueError,
      "batch_size: expected at most 97 with drop_last=True, 97 samples and 1 ranks, got 98"),
+    ({**ACTION, "batch_size": 33, "drop_last": True, "rank": 0, "world_size": 3}, ValueError,
+     "batch_size: expected at most 32 with drop_last=True, 97 samples and 3 ranks, got 33"),
     ({**JOINTS, "transforms": abs}, TypeError,
      "transforms: expected a list of functions (batch, generator), got <built-in function abs>"),
     ({**JOINTS, "transforms": "x"}, TypeError,
@@ -382,6 +389,40 @@ def test_no_gpu(store: rc.EpisodeStore) -> None:
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match=r"^device: expected 'cpu' where torch finds no GPU, got"):
         rc.Loader(store, 4, {"joints": [0.0]}, device="cuda")
+
+
+def test_a_plan_whose_tensors_do_not_fit(store: rc.EpisodeStore) -> None:
+    """The library's own check, after all of Python's."""
+    loader = rc.Loader(store, 4, {"joints": [0.0]}, device="cpu")
+    plan = loader._plan
+    (rows,) = plan.data
+    assert rows.times is not None
+    cut = [rows._replace(times=rows.times[1:])]
+    count = len(rows.times)
+    with pytest.raises(
+        ValueError, match=rf"^times\['joints'\]: expected \[N={count}\], got \[{count - 1}\]$"
+    ):
+        BatchPlan(plan.specs, cut, plan.anchors, plan.episodes, loader._order)
+
+
+def test_devices_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems: dict[int, str | None] = {0: None, 1: None}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(library, "cuda_problem", problems.__getitem__)
+    for given in (None, "cuda", "cuda:1", torch.device("cuda")):
+        assert find_device(given) == torch.device("cuda", 1)
+    assert find_device("cuda:0") == torch.device("cuda", 0)
+    with pytest.raises(ValueError, match=r"^device: expected one of 2 GPUs, got 2$"):
+        find_device("cuda:2")
+    problems[1] = "a driver for CUDA 11"
+    assert find_device(None) == torch.device("cpu")
+    with pytest.raises(
+        ValueError,
+        match=r"^device: expected a usable CUDA build for 'cuda', got a driver for CUDA 11$",
+    ):
+        find_device("cuda")
 
 
 def test_a_folder_that_is_no_store(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,9 +24,27 @@ def batch(tmp_path: Path) -> dict[str, Any]:
     return rc.Loader(store, 8, windows, device="cpu", anchor="joints").next()
 
 
-@pytest.fixture
-def jax() -> Any:
-    return pytest.importorskip("jax", reason="batches as JAX arrays need jax")
+class StandIn:
+    """The part of JAX that `jax_batch` uses, with arrays of NumPy."""
+
+    def __init__(self) -> None:
+        self.config = SimpleNamespace(jax_enable_x64=False)
+        self.dlpack = SimpleNamespace(from_dlpack=np.from_dlpack)
+
+    @contextmanager
+    def enable_x64(self, enabled: bool) -> Iterator[None]:
+        self.config.jax_enable_x64 = enabled
+        yield
+        self.config.jax_enable_x64 = False
+
+
+@pytest.fixture(params=["jax", "stand-in"])
+def jax(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if request.param == "jax":
+        return pytest.importorskip("jax", reason="batches as JAX arrays need jax")
+    stand_in = StandIn()
+    monkeypatch.setitem(sys.modules, "jax", stand_in)
+    return stand_in
 
 
 def test_without_int64(jax: Any, batch: dict[str, Any]) -> None:

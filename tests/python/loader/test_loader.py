@@ -261,6 +261,16 @@ def test_batches_are_safe_to_keep_or_overwritten(store: rc.EpisodeStore, device:
     assert len(addresses) == 1
 
 
+def test_the_one_batch_of_an_epoch_is_overwritten(store: rc.EpisodeStore) -> None:
+    count = len(rc.Loader(store, 1, {"joints": PAST}, device="cpu").dataset)
+    loader = rc.Loader(store, count, {"joints": PAST}, device="cpu", reuse_buffers=True)
+    first = loader.next()
+    loader.load_state_dict(loader.state_dict() | {"position": 2})
+    rest, again = loader.next(), loader.next()
+    assert [len(batch["joints"]) for batch in (first, rest, again)] == [count, count - 2, count]
+    assert again["joints"].data_ptr() == first["joints"].data_ptr() != rest["joints"].data_ptr()
+
+
 def add_noise(batch: Any, generator: torch.Generator) -> Any:
     noise = torch.rand(batch["joints"].shape, generator=generator, device=generator.device)
     return {**batch, "noisy": batch["joints"] + noise}

@@ -239,6 +239,14 @@ def test_graphs_that_could_not_go_on_are_refused(store: rc.EpisodeStore) -> None
             loader.next()
 
 
+def test_a_state_after_a_capture_is_the_devices(store: rc.EpisodeStore) -> None:
+    """On a CPU the launch that a capture records runs at once, as the graph's replay would."""
+    loader = make(store, 8, device="cpu", drop_last=True)
+    loader._draw(is_capturing=True)
+    assert loader.state_dict()["position"] == 8
+    assert loader.stats().batches == 0
+
+
 def test_a_graph_from_a_position_that_leaves_a_smaller_batch(store: rc.EpisodeStore) -> None:
     count = len(make(store, 8, device="cpu").dataset)
     loader = make(store, count, device="cpu")

@@ -136,6 +136,11 @@ def test_the_table(tmp_path: Path) -> None:
     assert str(loader.summary()) == repr(loader.summary()) == TABLE.strip()
 
 
+def test_rows_that_are_a_nanosecond_apart_have_a_rate(tmp_path: Path) -> None:
+    loader, _ = make(write(tmp_path / "s", {"laser": np.arange(100)}), {"laser": [0.0]})
+    assert [stream.rate_hz for stream in loader.summary().streams] == [1e9]
+
+
 def test_a_notebook_shows_it(tmp_path: Path) -> None:
     loader, _ = make(write(tmp_path / "s", {"a<b": times(100)}))
     shown = loader.summary()._repr_html_()
@@ -302,8 +307,9 @@ def test_what_is_relative_is_padded_with_its_reference(tmp_path: Path) -> None:
 
 
 def test_many_keys_are_one_warning(tmp_path: Path) -> None:
-    streams = {"joints": times(100)} | {f"s{i}": times(100, 1.9 - i / 10) for i in range(7)}
-    _, (text,) = make(write(tmp_path / "s", streams), {key: [0.0] for key in streams})
+    padded = {f"s{i}": times(100, 1.9 - i / 10) for i in range(7)}
+    store = write(tmp_path / "s", {"joints": times(100)} | padded)
+    _, (text,) = make(store, {key: [0.0] for key in ("joints", *reversed(padded))})
     lines = text.splitlines()
     assert lines[0] == "Loader: padding in more than half of the steps of 7 of 8 keys:"
     assert [line.split(":")[0].strip() for line in lines[1:6]] == ["s0", "s1", "s2", "s3", "s4"]

@@ -60,6 +60,27 @@ def test_deals_are_fair(sizes: list[int], ranks: int) -> None:
     assert max(loads) <= sum(sizes) / ranks + max(sizes)
 
 
+def test_times_count_with_narrow_rows(tmp_path: Path) -> None:
+    """An episode's size is that of its values and of its times, here of 4 and 8 bytes a row."""
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        for index, (narrow, wide) in enumerate(((90, 0), (40, 12), (0, 16))):
+            with writer.episode(source=str(index)) as episode:
+                for name, rows, width in (("narrow", narrow, 1), ("wide", wide, 20)):
+                    if rows:
+                        values = np.zeros((rows, width), np.float32)
+                        episode.add(name, np.arange(rows) * 10_000_000, values)
+    windows = {"narrow": [0.0], "wide": [0.0]}
+    shares = [
+        keyed_loader(
+            tmp_path / "s", 1, windows, anchor=50.0, device="cpu", rank=rank, world_size=2,
+            replicate=False, timeline="time",
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    # 1,080, 1,536 and 1,408 bytes; without the times 360, 1,120 and 1,280.
+    assert [{episode for episode, _ in all_of(share)} for share in shares] == [{1}, {0, 2}]
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 7])
 def test_shares_are_disjoint_and_cover_the_store(
     store: rc.EpisodeStore, device: str, ranks: int

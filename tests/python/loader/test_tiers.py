@@ -21,6 +21,8 @@ from loader_tiers import OPTIONS, least
 from support import assert_same_batch
 
 import robocache as rc
+from robocache.loader.memory import resident_streams
+from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.pinned import pinned_bytes
 from robocache.loader.memory.tiers import (
     BATCHES_HELD_BY_USER,
@@ -32,7 +34,10 @@ from robocache.loader.memory.tiers import (
     place_on_cpu,
     place_on_gpu,
 )
+from robocache.loader.plan_inputs import PlanInputs, load_streams
+from robocache.loader.sampling.anchors import ANCHOR
 
+EPISODES = np.arange(4)
 BATCHES = Batches(size=8, one=1024, kept=0, staged=640)
 NEEDS = [
     Need(("rare",), (100_000,), (512,), 100),
@@ -168,6 +173,24 @@ def test_places_on_a_cpu() -> None:
     assert place(with_begins + 100_007) == expected | {"often": "disk", "with it": "disk"}
     with pytest.raises(ValueError, match=rf"^budget\['ram'\]: expected at least {with_begins} "):
         place(with_begins - 1)
+
+
+def test_pinned_values_need_room_on_the_host(
+    store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = keyed_loader(store, device="cpu", **OPTIONS)._own
+    rows = {window.name: find_rows(store, window.name, EPISODES) for window in contents.windows}
+    samples = PlanInputs(contents.windows, {}, np.zeros(3, ANCHOR), np.zeros((4, 4), np.int64))
+    monkeypatch.setattr(
+        resident_streams, "free_bytes", lambda device: 0 if device.type == "cpu" else None
+    )
+    need = {name: each.value_bytes for name, each in rows.items()}
+    with pytest.raises(torch.OutOfMemoryError) as error:
+        load_streams(
+            samples, rows, dict.fromkeys(rows, "pinned"), True, torch.device("cuda", 0), True
+        )
+    shares = ", ".join(f"{name} {need[name]}" for name in sorted(need, key=lambda n: -need[n]))
+    assert f"free on cpu, got {sum(need.values())} bytes ({shares});" in str(error.value)
 
 
 # ---- batches on a CPU ----------------------------------------------------------------------------

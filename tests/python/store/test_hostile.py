@@ -18,6 +18,8 @@ from store_files import file_names, read_store, write_episodes
 from stores import HandEpisode, HandStore, checksums, sealed
 
 import robocache as rc
+from robocache.store import shard_header
+from robocache.store.shard_header import read_metadata
 from robocache.store.source_state import RecordingState, from_text, read_states, to_text
 
 SECRET = b"somebody else's 800 bytes " * 32
@@ -154,6 +156,18 @@ def test_a_manifest_larger_than_any(tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(rc.StoreError) as caught:
         rc.EpisodeStore(tmp_path)
     assert str(caught.value) == f"{file}: expected at most {256 << 20} bytes, got {3 << 30}"
+
+
+def test_the_longest_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_episodes(tmp_path, 1)
+    file = tmp_path / "shard-00000.safetensors"
+    length = int.from_bytes(file.read_bytes()[:8], "little")
+    monkeypatch.setattr(shard_header, "MOST_BYTES", length)
+    assert read_metadata(file) == {}
+    monkeypatch.setattr(shard_header, "MOST_BYTES", length - 1)
+    with pytest.raises(rc.StoreError) as caught:
+        read_metadata(file)
+    assert str(caught.value) == f"{file}: header: expected at most {length - 1} bytes, got {length}"
 
 
 def test_a_link_in_place_of_a_finished_shard(tmp_path: Path) -> None:

@@ -166,6 +166,19 @@ def test_arrays_that_are_taken_count_as_memory(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_store(tmp_path)[0].streams["x"]["values"], values)
 
 
+@pytest.mark.parametrize(("limit", "is_on_disk"), [(80, False), (79, True)])  # of 5 rows of 16
+def test_memory_is_counted_to_the_byte(tmp_path: Path, limit: int, is_on_disk: bool) -> None:
+    shard = ShardWriter(tmp_path, spool_bytes=limit)
+    for _ in range(2):  # an episode that was discarded leaves nothing of its count
+        episode = shard.episode()
+        episode.add("x", TIMES, VALUES)
+        assert episode.spool.is_on_disk == is_on_disk
+        episode.discard()
+    assert shard._memory.held == 0
+    shard.discard()
+    assert shard._memory.held == 0
+
+
 def test_a_mask_that_hides_nothing(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
         episode.add("x", TIMES, np.ma.array(VALUES))
