@@ -4,12 +4,15 @@
     python tools/mutants.py store/lock.py --most 20 --seed 1
     python tools/mutants.py --write                        updates tests/mutants.csv
 
-Prints a line for each mutant: the test that kills it, the reason why no test can (from
-tests/mutants.csv), or SURVIVED; the exit code is the number of those that survived. The sample
-depends on the seed and on the text of each mutant, not on the rest of the module. Only bodies of
-functions are changed: a mutant runs in a copy of this process, which has imported the package and
-the tests, and replaces the code of one function there. Most take less than a second. One that
-survives runs again in a new process, since functions such as decorators act during the import.
+Prints a line for each mutant: the test that kills it, the reason why no test can, or SURVIVED; the
+exit code is the number of those that survived. A reason is written by hand into the last column of
+tests/mutants.csv, as "equivalent: <reason>"; later runs keep it and do not run that mutant.
+
+The sample depends on the seed and on the text of each mutant, not on the rest of the module. Only
+bodies of functions are changed: a mutant runs in a copy of this process, which has imported the
+package and the tests, and replaces the code of one function there. Most take less than a second.
+One that survives runs again in a new process, since functions such as decorators act during the
+import.
 """
 
 from __future__ import annotations
@@ -452,7 +455,9 @@ def write_record(record: dict[tuple[str, ...], str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Mutation testing of RoboCache's Python.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("modules", nargs="*", default=list(TESTS), metavar="MODULE")
     parser.add_argument("--most", type=int, default=2, help="mutants of each module")
     parser.add_argument("--seed", type=int, default=0)

@@ -200,6 +200,19 @@ def test_misspelled_options(constructor: Any, name: str, option: str, hint: str)
         constructor(**{option: 1})
 
 
+@pytest.mark.parametrize(
+    ("constructor", "name"),
+    [
+        (rc.Loader, "Loader.__init__"),
+        (rc.Loader.mixture, "Loader.mixture"),
+        (rc.Loader.from_spec, "Loader.from_spec"),
+    ],
+)
+def test_messages_of_python_have_the_public_name(constructor: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{re.escape(name)}\(\) missing \d required"):
+        constructor()
+
+
 def test_hints_know_all_options() -> None:
     def names(constructor: Any) -> set[str]:
         return set(inspect.signature(constructor).parameters)
