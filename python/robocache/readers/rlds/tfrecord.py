@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.readers.errors import RecordingError
+from robocache.readers.varint import read_varint
 
 Feature = list[bytes] | NDArray[np.float32] | NDArray[np.int64]
 
@@ -194,14 +195,8 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """The integer at a place, and the place after it."""
-    value = shift = 0
-    while True:
-        if at >= len(message) or shift > 63:
-            raise ValueError("an integer that does not end")
-        byte = message[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
+    """The unsigned integer at an offset, and the offset after it."""
+    try:
+        return read_varint(message, at)
+    except IndexError:
+        raise ValueError("an integer that does not end") from None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from robocache.readers.varint import read_varint
+
 _HEAD_BYTES = (1 << 10, 1 << 14, 1 << 24)  # read for a header: more where statistics are long
 _PLAIN_DICTIONARY, _DELTA_BYTE_ARRAY, _RLE_DICTIONARY = 2, 7, 8  # encodings
 _DATA, _DICTIONARY, _DATA_V2 = 5, 7, 8  # fields of a header, by kind of page
@@ -130,18 +132,18 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         data[at + 7]  # IndexError behind the end
         return None, at + 8
     if kind == _BINARY:
-        length, at = _varint(data, at)
+        length, at = read_varint(data, at)
         return None, at + length
     if kind in (_LIST, _SET):
         count, item = data[at] >> 4, data[at] & 15
         at += 1
         if count == 15:
-            count, at = _varint(data, at)
+            count, at = read_varint(data, at)
         for _ in range(count):
             _, at = _value(data, at, item, depth + 1)
         return None, at
     if kind == _MAP:
-        count, at = _varint(data, at)
+        count, at = read_varint(data, at)
         kinds = data[at] if count else 0
         at += count > 0
         for _ in range(count):
@@ -152,18 +154,5 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    number, at = _varint(data, at)
+    number, at = read_varint(data, at)
     return (number >> 1) ^ -(number & 1), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
