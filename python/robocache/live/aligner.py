@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from ctypes import c_void_p
 from typing import Any
 
 import numpy as np
@@ -15,29 +13,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.core import torch_private
 from robocache.core.checks import check_bool, check_integer
 from robocache.core.display import listed
 from robocache.live.arguments import (
-    PushStream,
     Values,
-    as_array,
+    flags,
     integers,
+    load_spec,
     nanoseconds,
     parse_time,
     rows_of,
 )
 from robocache.live.batch import LiveBatch, LiveTicket
 from robocache.live.channel_order import ChannelOrder, find_order
-from robocache.live.library import STATS, Aligner, LiveStatus
+from robocache.live.library import Aligner, LiveStatus
 from robocache.live.outputs import Outputs
-from robocache.live.stats import LiveStats, StatsByStream
+from robocache.live.stats import LiveStats, StatsByStream, total_stats
 from robocache.live.status import WARNED, describe
+from robocache.live.streams import PushStreams
 from robocache.live.undo import PolicyOutput, check_undo, ticket_of
 from robocache.loader import device as _device
 from robocache.loader.policy_spec import PolicySpec
 
-_NEVER = -(2**63)  # the newest time of a stream without rows
 _MAX_ROBOTS = 2**20  # the library's limits
 _MAX_KEPT_QUERIES = 2**16
 _SLOTS = 4  # copies to a GPU that may be in flight
@@ -101,61 +98,32 @@ class LiveAligner:
         reuse_buffers: bool = False,
         kept_queries: int = 64,
     ) -> None:
-        name = "spec"
-        if not isinstance(spec, PolicySpec):
-            if not isinstance(spec, (str, os.PathLike)):
-                kind = type(spec).__name__
-                raise TypeError(f"spec: expected a PolicySpec or its file, got {kind}")
-            name = os.fspath(spec)
-            spec = PolicySpec.load(spec)
-        self.spec = spec
+        self.spec, name = load_spec(spec)
         """The policy spec that defines the batches."""
         self.robots = check_integer("robots", robots, 1, _MAX_ROBOTS)
         """R: the number of robots that a query serves."""
         self.device = _device.find_device(device)
         """The device of the batches."""
-        self._streams = {
-            s.name: PushStream(i, s, spec.takes_rows(s)) for i, s in enumerate(spec.streams)
-        }
+        self._streams = PushStreams(self.spec, self.robots)
         check_bool("reuse_buffers", reuse_buffers)
         self.kept_queries = check_integer("kept_queries", kept_queries, 1, _MAX_KEPT_QUERIES)
         """The number of last queries that :meth:`undo` knows."""
-        rows = zip(
-            self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
-        )
+        rows = self._streams.capacities(buffer_rows, ring_rows)
         is_cuda = self.device.type == "cuda"
         with _device.on_device(self.device):
             self._aligner = Aligner(
-                spec.to_json().encode(),
+                self.spec.to_json().encode(),
                 name,
                 self.robots,
                 nanoseconds("query_every_s", query_every_s),
                 nanoseconds("max_future_s", max_future_s),
                 self.kept_queries,
-                list(rows),
+                rows,
                 _SLOTS if is_cuda else 0,
             )
         self._index = self.device.index if is_cuda else None
         self._lock = threading.Lock()  # held by query, undo, reset and now_ns
-        self._outputs = Outputs(self._aligner, spec, self.device, reuse_buffers)
-
-    def _rows(self, name: str, rows: Mapping[str, int] | None) -> list[int]:
-        """The option's number of rows of each stream; 0 for the library's default."""
-        if rows is not None and not isinstance(rows, Mapping):
-            raise TypeError(f"{name}: expected rows by stream, got {type(rows).__name__}")
-        for key in rows or {}:
-            self._find(name, key)
-        return [
-            check_integer(f"{name}[{key!r}]", rows[key], 1, 2**31) if rows and key in rows else 0
-            for key in self._streams
-        ]
-
-    def _find(self, name: str, key: object) -> PushStream:
-        stream = self._streams.get(key) if isinstance(key, str) else None
-        if stream is None:
-            names = ", ".join(self._streams)
-            raise ValueError(f"{name}: expected a stream of the spec ({names}), got {key!r}")
-        return stream
+        self._outputs = Outputs(self._aligner, self.spec, self.device, reuse_buffers)
 
     # ---- push ------------------------------------------------------------------------------------
 
@@ -172,10 +140,7 @@ class LiveAligner:
                 of channels, or a window that reaches into the future.
             TypeError: `names` is not a list of texts.
         """
-        to = self._find("stream", stream)
-        if not to.takes_rows:
-            self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
-        return find_order(self._aligner, to, names)
+        return find_order(self._aligner, self._streams.find_pushed(stream), names)
 
     def push(
         self,
@@ -204,11 +169,12 @@ class LiveAligner:
             TypeError: A time that is not an integer, a `valid` that is not a bool, or values of
                 another kind.
         """
-        to = (self._streams.get(stream) if type(stream) is str else None) or self._find(
+        streams = self._streams
+        to = (streams.get(stream) if type(stream) is str else None) or streams.find(
             "stream", stream
         )
         if type(robot) is not int or not 0 <= robot < self.robots:
-            robot = self._robot(robot)
+            robot = streams.robot(robot)
         # `row` keeps the memory alive until the library has copied it. A contiguous array of the
         # stream's dtype and shape needs no conversion.
         row: Any = values
@@ -232,7 +198,7 @@ class LiveAligner:
                 to.number, time_ns, row.ctypes.data, to.size, robot, bool(valid)
             )
         if status != LiveStatus.OK:
-            self._refuse_push(status, to, robot)
+            streams.refuse_push(status, to, robot)
 
     def push_many(
         self,
@@ -257,9 +223,7 @@ class LiveAligner:
         Raises:
             ValueError, TypeError: As :meth:`push`.
         """
-        to = self._find("stream", stream)
-        if not to.takes_rows:
-            self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
+        to = self._streams.find_pushed(stream)
         times = integers(f"{stream}: times_ns", times_ns)
         if order is not None:
             order.check(to)
@@ -269,17 +233,11 @@ class LiveAligner:
             rows = order.apply(rows)
         robots = mask = None
         if isinstance(robot, (np.ndarray, Tensor)):
-            robots = integers("robot", robot, len(times))
-            wrong = robots[(robots < 0) | (robots >= self.robots)]
-            if len(wrong):
-                self._refuse_push(LiveStatus.UNKNOWN_ROBOT, to, int(wrong[0]))
+            robots = self._streams.robot_of_each(to, robot, len(times))
         else:
-            robot = self._robot(robot)
+            robot = self._streams.robot(robot)
         if valid is not None:
-            mask = np.ascontiguousarray(as_array(valid))
-            if mask.dtype != np.bool_ or mask.shape != times.shape:
-                got = f"{mask.dtype} {list(mask.shape)}"
-                raise ValueError(f"{stream}: valid: expected bool [N={len(times)}], got {got}")
+            mask = flags(f"{stream}: valid", valid, len(times))
         with to.lock:
             status = self._aligner.push_many(
                 to.number,
@@ -292,22 +250,7 @@ class LiveAligner:
                 None if mask is None else mask.ctypes.data,
             )
         if status != LiveStatus.OK:
-            self._refuse_push(status, to, int(robot) if robots is None else 0)
-
-    def _refuse_push(self, status: int, stream: PushStream, robot: int) -> None:
-        if status == LiveStatus.TAKES_NO_ROWS:
-            raise ValueError(
-                f"stream: expected one whose rows windows are made of, got {stream.spec.name!r}, "
-                + self._why_no_rows(stream, " (undo takes what a policy gives in its place)")
-            )
-        if status == LiveStatus.UNKNOWN_ROBOT:
-            raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
-        raise RuntimeError(f"push: {LiveStatus(status).name}")
-
-    def _why_no_rows(self, stream: PushStream, hint: str = "") -> str:
-        if self.spec.lacks(stream.spec):
-            return "which this robot lacks (batches have zeros for it, all padded)"
-        return f"whose window reaches into the future{hint}"
+            self._streams.refuse_push(status, to, int(robot) if robots is None else 0)
 
     # ---- query -----------------------------------------------------------------------------------
 
@@ -320,7 +263,7 @@ class LiveAligner:
         Raises:
             ValueError: The index is not that of a robot.
         """
-        return self._aligner.ready(-1 if robot is None else self._robot(robot))
+        return self._aligner.ready(-1 if robot is None else self._streams.robot(robot))
 
     def query(
         self, now: int | str | NDArray[np.int64], keys: Sequence[str] | None = None
@@ -348,20 +291,8 @@ class LiveAligner:
             ValueError, TypeError: An unknown stream or key, or an invalid time.
             RuntimeError: A CUDA call fails.
         """
-        times, address, stream, time_ns = None, None, -1, 0
-        if isinstance(now, str):
-            to = self._find("now", now)
-            stream = to.number
-            if not to.takes_rows:
-                raise ValueError(
-                    f"now: expected a stream that has rows at control time, got {now!r}, "
-                    f"{self._why_no_rows(to)}"
-                )
-        elif isinstance(now, (np.ndarray, Tensor)) and now.ndim:
-            times = integers("now", now, self.robots)  # kept alive while the library reads them
-            address = times.ctypes.data
-        else:
-            time_ns = parse_time(now, "now")
+        stream, times, time_ns = self._streams.anchor(now)
+        address = None if times is None else times.ctypes.data
         selection = None if keys is None else self._outputs.select(keys)
         pointer = None if selection is None else selection.pointer
         storage, tensors = self._outputs.tensors()
@@ -370,8 +301,8 @@ class LiveAligner:
             if self._index is None:
                 status = self._aligner.query(stream, address, time_ns, out, pointer)
             else:
-                with torch.cuda.device(self._index):
-                    status = self._query_on_cuda(stream, address, time_ns, out, pointer)
+                call = (stream, address, time_ns, out, pointer, self._index)
+                status = self._aligner.query_on_cuda(*call)
             ticket = LiveTicket(*self._aligner.ticket())
         if status > LiveStatus.TWO_CLOCKS:
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
@@ -412,29 +343,12 @@ class LiveAligner:
         Raises:
             ValueError: The index is not that of a robot.
         """
-        robots = range(self.robots) if robot is None else [self._robot(robot)]
+        robots = range(self.robots) if robot is None else [self._streams.robot(robot)]
         found = {}
-        for key, stream in self._streams.items():
-            if stream.takes_rows:
-                gravest = max(self._aligner.status(stream.number, one) for one in robots)
-                found[key] = LiveStatus(gravest).name.lower()
+        for key, stream in self._streams.that_take_rows().items():
+            gravest = max(self._aligner.status(stream.number, one) for one in robots)
+            found[key] = LiveStatus(gravest).name.lower()
         return found
-
-    def _query_on_cuda(
-        self,
-        stream: int,
-        times: int | None,
-        time_ns: int,
-        out: int,
-        selection: c_void_p | None,
-    ) -> int:
-        assert self._index is not None
-        raw = torch_private.cuda_stream(self._index)
-        status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw, selection)
-        if status == LiveStatus.BUSY:  # _SLOTS copies are in flight
-            self._aligner.wait_on_cuda()  # on any CUDA stream
-            status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw, selection)
-        return status
 
     def now_ns(self, robot: int = 0) -> int:
         """The anchor time of a robot's last query, in ns; 0 before the first.
@@ -444,7 +358,7 @@ class LiveAligner:
         Raises:
             ValueError: The index is not that of a robot.
         """
-        number = self._robot(robot)
+        number = self._streams.robot(robot)
         with self._lock:
             return self._aligner.now_ns(number)
 
@@ -509,9 +423,9 @@ class LiveAligner:
         Raises:
             ValueError: The index is not that of a robot.
         """
-        number = None if robot is None else self._robot(robot)
+        number = -1 if robot is None else self._streams.robot(robot)
         with self._lock:
-            self._aligner.reset(-1 if number is None else number)
+            self._aligner.reset(number)
 
     def stats(self, robot: int | None = None) -> Mapping[str, LiveStats]:
         """The counters of each stream to which rows are pushed, of one robot or the sum over all.
@@ -521,22 +435,10 @@ class LiveAligner:
         Raises:
             ValueError: The index is not that of a robot.
         """
-        robots = range(self.robots) if robot is None else [self._robot(robot)]
+        robots = range(self.robots) if robot is None else [self._streams.robot(robot)]
         counters = {}
-        for key, stream in self._streams.items():
-            if not stream.takes_rows:
-                continue
-            each = [self._aligner.stats(stream.number, one) for one in robots]
-            sums: dict[str, Any] = {name: sum(of[name] for of in each) for name in STATS}
-            newest = max(of["newest_ns"] for of in each)
-            period = max(of["period_ns"] for of in each)
-            counters[key] = LiveStats(
-                **sums
-                | {
-                    "newest_ns": None if newest == _NEVER else newest,
-                    "period_ns": None if period < 0 else period,
-                }
-            )
+        for key, stream in self._streams.that_take_rows().items():
+            counters[key] = total_stats([self._aligner.stats(stream.number, r) for r in robots])
         return StatsByStream(counters)
 
     @property
@@ -544,18 +446,8 @@ class LiveAligner:
         """The capacity (buffer, ring) in rows of each stream to which rows are pushed."""
         return {
             key: self._aligner.rows[stream.number]
-            for key, stream in self._streams.items()
-            if stream.takes_rows
+            for key, stream in self._streams.that_take_rows().items()
         }
-
-    def _robot(self, robot: int) -> int:
-        try:
-            number = operator.index(robot)
-        except TypeError:
-            raise TypeError(f"robot: expected an int, got {type(robot).__name__}") from None
-        if not 0 <= number < self.robots:
-            raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
-        return number
 
     def __repr__(self) -> str:
         keys = listed([key for key in self._outputs.names if key in self._aligner.keys])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
+import os
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from robocache.core import dtypes
 from robocache.core.checks import nanoseconds_of
+from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.dtypes import STORAGE, stored
 
@@ -21,21 +22,14 @@ Values: TypeAlias = Any
 """NumPy arrays, torch tensors on the CPU, and arguments of `numpy.asarray`."""
 
 
-class PushStream:
-    """The properties of a stream that a push reads."""
-
-    def __init__(self, number: int, spec: WindowSpec, takes_rows: bool) -> None:
-        self.number = number
-        self.spec = spec
-        self.takes_rows = takes_rows
-        self.shape = spec.shape
-        self.dtype = STORAGE[spec.dtype]
-        self.is_bfloat16 = spec.dtype == "BF16"  # `dtype` is uint16 then: NumPy has no bfloat16
-        self.size = spec.elements * self.dtype.itemsize
-        # Held while pushing: a ring accepts rows of one thread at a time.
-        self.lock = threading.Lock()
-        self.ordered = np.empty(spec.elements if spec.channels else 0, self.dtype)  # under `lock`
-        self.warned: set[str] = set()  # the statuses that the user was warned of
+def load_spec(spec: PolicySpec | str | os.PathLike[str]) -> tuple[PolicySpec, str]:
+    """A policy spec, which may be the path of its file; and its name in the library's errors."""
+    if isinstance(spec, PolicySpec):
+        return spec, "spec"
+    if not isinstance(spec, (str, os.PathLike)):
+        kind = type(spec).__name__
+        raise TypeError(f"spec: expected a PolicySpec or its file, got {kind}")
+    return PolicySpec.load(spec), os.fspath(spec)
 
 
 def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -93,6 +87,15 @@ def integers(name: str, values: Any, count: int | None = None) -> NDArray[np.int
     if array.dtype == np.uint64 and len(array) and array.max() >= 2**63:
         raise ValueError(f"{name}: expected ints of 64 bits with a sign, got {array.max()}")
     return np.ascontiguousarray(array, np.int64)
+
+
+def flags(name: str, values: Any, count: int) -> NDArray[np.bool_]:
+    """[N] bools as a contiguous array."""
+    array = np.ascontiguousarray(as_array(values))
+    if array.dtype != np.bool_ or array.shape != (count,):
+        got = f"{array.dtype} {list(array.shape)}"
+        raise ValueError(f"{name}: expected bool [N={count}], got {got}")
+    return array
 
 
 def _may_be_cast(array: NDArray[Any], to: np.dtype[Any]) -> bool:

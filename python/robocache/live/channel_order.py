@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.display import ShortRepr
-from robocache.live.arguments import PushStream
 from robocache.live.library import Aligner
+from robocache.live.streams import PushStream
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robocache.core import dtypes
+from robocache.core import dtypes, torch_private
 from robocache.core import library as _library
 from robocache.core.library import Status
 
@@ -305,23 +305,25 @@ class Aligner:
         times: int | None,
         time_ns: int,
         out: int,
-        cuda_stream: int,
         selection: c_void_p | None,
+        device: int,
     ) -> int:
-        """Writes windows to an address on the GPU; returns a LiveStatus."""
-        status: int = self._query_on_cuda(
-            self._pointer, stream, times, time_ns, out, cuda_stream, selection, self._ticket_pointer
-        )
+        """Writes windows to an address on a GPU, on its current CUDA stream; returns a LiveStatus.
+
+        Waits while all slots are being copied, on any CUDA stream.
+        """
+        with torch.cuda.device(device):
+            raw = torch_private.cuda_stream(device)
+            call = (self._pointer, stream, times, time_ns, out, raw, selection)
+            status: int = self._query_on_cuda(*call, self._ticket_pointer)
+            if status == LiveStatus.BUSY:
+                _load().robocache_live_wait_on_cuda(self._pointer)
+                status = self._query_on_cuda(*call, self._ticket_pointer)
         return status
 
     def ticket(self) -> tuple[int, int]:
         """The sequence number and the time of the last query; 0 and 0 if it wrote nothing."""
         return self._ticket.sequence, self._ticket.now_ns
-
-    def wait_on_cuda(self) -> int:
-        """Waits until a slot is free for a copy to the GPU; returns a LiveStatus."""
-        status: int = _load().robocache_live_wait_on_cuda(self._pointer)
-        return status
 
     def ready(self, robot: int) -> bool:
         """Whether every stream of a robot has been pushed a row; -1: of all robots."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from robocache.core.display import ByName, counted, cut
 from robocache.core.tables import text_table
+from robocache.live.library import STATS
 
+_NEVER = -(2**63)  # the newest time of a stream without rows
 _BLOCK = 6  # streams side by side in a table: a line of names fits a screen
 
 
@@ -54,6 +58,16 @@ class LiveStats:
     ns; of several robots the longest. None: fewer than 9 rows."""
     wrong_rate: int
     """Queries in which that time differed from that of the nominal rate by more than 15%."""
+
+
+def total_stats(counters: Sequence[Mapping[str, int]]) -> LiveStats:
+    """The counters of a stream over its robots, from those of the library for each robot."""
+    sums: dict[str, Any] = {name: sum(of[name] for of in counters) for name in STATS}
+    newest = max(of["newest_ns"] for of in counters)
+    period = max(of["period_ns"] for of in counters)
+    sums["newest_ns"] = None if newest == _NEVER else newest
+    sums["period_ns"] = None if period < 0 else period
+    return LiveStats(**sums)
 
 
 class StatsByStream(ByName[LiveStats]):
