@@ -47,6 +47,7 @@ add_library(
   src/live/buffer_rows.cpp
   src/live/constant_outputs.cpp
   src/live/kept_queries.cpp
+  src/live/key_inverses.cpp
   src/live/live_aligner.cpp
   src/live/live_batch.cpp
   src/live/live_windows.cpp

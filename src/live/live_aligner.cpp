@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "core/check.h"
 #include "live/buffer_rows.h"
 #include "live/constant_outputs.h"
 #include "live/kept_queries.h"
+#include "live/key_inverses.h"
 #include "live/live_batch.h"
 #include "live/live_source.h"
 #include "live/live_windows.h"
@@ -24,7 +24,6 @@
 #include "live/selection.h"
 #include "live/stream_status.h"
 #include "live/transform_chain.h"
-#include "live/undo.h"
 #include "window/windows.h"
 
 namespace robocache {
@@ -43,18 +42,10 @@ struct LiveAligner::Contents {
         windows(streams, layout, chain, sources, wanted),
         all_keys(select_all(streams, batch, layout)),
         statuses(streams, sources, wanted.robots),
-        references(all_references()),
-        queries(wanted.kept_queries, wanted.robots, references.size()) {
-    for (const LiveStream& stream : streams) inverses.emplace_back(stream);
+        inverses(streams, batch, chain, windows, wanted.robots),
+        queries(wanted.kept_queries, wanted.robots, inverses.references().size()) {
     for (const BatchKey& key : batch.keys) {
       keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.unpadded});
-    }
-    for (std::size_t key = 0; key < keys.size(); ++key) {
-      std::vector<std::size_t>& of_key = references_of.emplace_back();
-      const std::set<std::size_t> found = find_references(key);
-      for (std::size_t i = 0; i < references.size(); ++i) {
-        if (found.count(references[i]) > 0) of_key.push_back(i);
-      }
     }
     if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
     // Warms up: the first query of the caller then runs with warm caches and touched pages.
@@ -71,6 +62,7 @@ struct LiveAligner::Contents {
   /// Records a query of a robot, for `undo`.
   void keep(std::int64_t robot, std::int64_t now_ns) {
     queries.add(robot, now_ns);
+    const std::vector<std::size_t>& references = inverses.references();
     for (std::size_t i = 0; i < references.size(); ++i) {
       if (!windows.has_rows(references[i], robot, now_ns)) queries.set_empty(robot, i);
     }
@@ -105,114 +97,6 @@ struct LiveAligner::Contents {
     queries.forget(robot);
   }
 
-  template <typename Number>
-  LiveStatus undo(const LiveTicket& ticket, const LiveKey& of, DataType type, const Number* values,
-                  std::int64_t rows, Number* out) {
-    if (of.number < 0 || of.number >= static_cast<std::int64_t>(keys.size())) {
-      return LiveStatus::kUnknownKey;
-    }
-    const auto key = static_cast<std::size_t>(of.number);
-    const std::vector<std::size_t>& members = batch.keys[key].streams;
-    if (batch.keys[key].is_missing()) return LiveStatus::kNotInvertible;
-    for (const std::size_t stream : members) {
-      if (!streams[stream].is_missing && !inverses[stream].exists()) {
-        return LiveStatus::kNotInvertible;
-      }
-    }
-    if (rows < 0) return LiveStatus::kWrongSize;
-    if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
-    // The values of a key that is not relative do not depend on a query.
-    const bool is_relative = !references_of[key].empty();
-    if (is_relative && ticket.sequence == 0) return LiveStatus::kNoQuery;
-    const std::int64_t slot = is_relative ? queries.find(ticket).value_or(-1) : 0;
-    const LiveStatus status = slot < 0 ? LiveStatus::kUnknownTicket : status_of(key, slot);
-    if (status == LiveStatus::kUnknownTicket) return status;
-    const bool is_changed = chain.changes(key);
-    const std::int64_t given = batch.keys[key].shape_elements();
-    for (std::int64_t r = 0; r < options.robots; ++r) {
-      if (is_changed) chain.begin_undo(key, slot, r, type);
-      const std::int64_t reference_row = slot * options.robots + r;
-      for (std::int64_t row = 0; row < rows; ++row, values += given) {
-        if (is_changed) {
-          out = undo_streams(members, reference_row, chain.undo(key, values), out);
-        } else {
-          out = undo_streams(members, reference_row, values, out);
-        }
-      }
-    }
-    return status;
-  }
-
-  /// Applies the streams' inverses to an aligned row, without padded elements and missing streams;
-  /// returns the output position of the next row.
-  template <typename Given, typename Number>
-  Number* undo_streams(const std::vector<std::size_t>& members, std::int64_t reference_row,
-                       const Given* aligned, Number* out) const {
-    for (const std::size_t stream : members) {
-      if (!streams[stream].is_missing) {
-        inverses[stream].apply(windows.reference_of(static_cast<std::int64_t>(stream)),
-                               reference_row, aligned, out);
-        out += inverses[stream].channels();
-      }
-      aligned += width_of(streams[stream]);
-    }
-    return out;
-  }
-
-  /// The streams that some key's values are relative to.
-  std::vector<std::size_t> all_references() const {
-    std::set<std::size_t> found;
-    for (std::size_t key = 0; key < batch.keys.size(); ++key) found.merge(find_references(key));
-    return {found.begin(), found.end()};
-  }
-
-  /// The streams that a key's values are relative to.
-  std::set<std::size_t> find_references(std::size_t key) const {
-    std::set<std::size_t> found;
-    for (const std::size_t stream : batch.keys[key].streams) {
-      const LiveWindows::Reference* const reference =
-          windows.reference_of(static_cast<std::int64_t>(stream));
-      if (reference != nullptr) {
-        found.insert(static_cast<std::size_t>(reference->stream - streams.data()));
-      }
-    }
-    for (const std::size_t of : chain.references_of(key)) {
-      for (const std::size_t stream : batch.keys[of].streams) {
-        // Missing streams of a group are zeros in training too.
-        const bool counts = !streams[stream].is_missing || batch.keys[of].is_missing();
-        if (counts) found.insert(stream);
-      }
-    }
-    return found;
-  }
-
-  /// Whether a query had all values that a key is relative to, for every robot.
-  LiveStatus status_of(std::size_t key, std::int64_t slot) const {
-    LiveStatus status = LiveStatus::kOk;
-    if (references_of[key].empty()) return status;
-    for (std::int64_t r = 0; r < options.robots; ++r) {
-      if (!queries.has(slot, r)) return LiveStatus::kUnknownTicket;
-      for (const std::size_t reference : references_of[key]) {
-        if (queries.is_empty(slot, r, reference)) status = LiveStatus::kNoRows;
-      }
-      if (status == LiveStatus::kOk && is_reference_padded(key, slot, r)) {
-        status = LiveStatus::kPadded;
-      }
-    }
-    return status;
-  }
-
-  bool is_reference_padded(std::size_t key, std::int64_t slot, std::int64_t robot) const {
-    for (const std::size_t stream : batch.keys[key].streams) {
-      const auto* const reference = windows.reference_of(static_cast<std::int64_t>(stream));
-      if (reference != nullptr &&
-          reference->is_pad.get()[slot * options.robots + robot] != std::byte{0}) {
-        return true;
-      }
-    }
-    return chain.is_reference_padded(key, slot, robot);
-  }
-
   const LiveOptions options;
   const std::vector<LiveStream> streams;
   const LiveBatch batch;
@@ -224,11 +108,9 @@ struct LiveAligner::Contents {
   LiveWindows windows;
   const Selection all_keys;
   StreamStatuses statuses;
-  const std::vector<std::size_t> references;  // the streams that keys are relative to
+  KeyInverses inverses;
   KeptQueries queries;
   std::vector<LiveKey> keys;
-  std::vector<std::vector<std::size_t>> references_of;  // per key: indices in `references`
-  std::vector<Inverse> inverses;                        // per stream
   std::optional<PinnedSlots> slots;
   std::atomic<std::int64_t> misdirected{0};  // any thread increments it
 };
@@ -464,12 +346,12 @@ std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
 
 LiveStatus LiveAligner::undo(const LiveTicket& ticket, const LiveKey& key, const float* values,
                              std::int64_t rows, float* out) noexcept {
-  return contents_->undo(ticket, key, DataType::kFloat32, values, rows, out);
+  return contents_->inverses.undo(contents_->queries, ticket, key.number, values, rows, out);
 }
 
 LiveStatus LiveAligner::undo(const LiveTicket& ticket, const LiveKey& key, const double* values,
                              std::int64_t rows, double* out) noexcept {
-  return contents_->undo(ticket, key, DataType::kFloat64, values, rows, out);
+  return contents_->inverses.undo(contents_->queries, ticket, key.number, values, rows, out);
 }
 
 void LiveAligner::reset() noexcept {

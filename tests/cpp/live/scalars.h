@@ -14,14 +14,14 @@ namespace robocache::testing {
 
 inline constexpr std::int64_t kMs = 1'000'000;
 
-/// A number at 1 kHz, seen at `steps` in ms.
-inline LiveStream scalar(const std::vector<std::int64_t>& steps_ms,
+/// A number at 1 kHz, with a window at these offsets.
+inline LiveStream scalar(const std::vector<std::int64_t>& offsets_ms,
                          const std::string& name = "force") {
   LiveStream stream;
   stream.name = name;
   stream.rate = 1000;
   stream.offsets.clear();
-  for (const std::int64_t step : steps_ms) stream.offsets.push_back(step * kMs);
+  for (const std::int64_t offset : offsets_ms) stream.offsets.push_back(offset * kMs);
   return stream;
 }
 

@@ -8,21 +8,15 @@
 #include <vector>
 
 #include "live/reference.h"
-#include "robocache/live.h"
+#include "live/scalars.h"
 #include "support/error_of.h"
 
 namespace robocache::testing {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
-
 LiveStream vector(const char* name, const std::vector<std::int64_t>& offsets_ms) {
-  LiveStream stream;
-  stream.name = name;
+  LiveStream stream = scalar(offsets_ms, name);
   stream.shape = {2};
-  stream.rate = 1000;
-  stream.offsets.clear();
-  for (const std::int64_t offset : offsets_ms) stream.offsets.push_back(offset * kMs);
   return stream;
 }
 
@@ -98,6 +92,22 @@ TEST(LiveSelection, WritesTheArraysOfItsKeysAlone) {
     EXPECT_EQ(difference_of(whole, answer(aligner, LiveNow::at(3 * kMs)),
                             answer(whole, LiveNow::at(3 * kMs))),
               "");
+  }
+}
+
+TEST(LiveSelection, TakesReferencesFromStreamsThatItLeavesOut) {
+  std::vector<LiveStream> given = streams();
+  given[3].relative_to = "joints";
+  given[3].reference_columns = {0, 1};
+  LiveAligner aligner(given, options()), whole(given, options());
+  const LiveSelection gaze = aligner.select({"gaze"});
+  for (const std::int64_t ms : {1, 2, 3}) {
+    push(aligner, ms);
+    push(whole, ms);
+    const Bytes expected = answer(whole, LiveNow::at(ms * kMs));
+    Bytes out(aligner.output_bytes());
+    ASSERT_EQ(aligner.query(LiveNow::at(ms * kMs), out.data(), gaze), LiveStatus::kOk);
+    EXPECT_EQ(bytes_of(aligner, out, "gaze"), bytes_of(whole, expected, "gaze"));
   }
 }
 

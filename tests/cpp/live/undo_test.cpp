@@ -4,29 +4,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "robocache/live.h"
+#include "live/scalars.h"
 #include "support/error_of.h"
 
 namespace robocache::testing {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
-
-LiveStream scalar(const char* name, const std::vector<std::int64_t>& offsets_ms) {
-  LiveStream stream;
-  stream.name = name;
-  stream.rate = 1000;
-  stream.offsets.clear();
-  for (const std::int64_t offset : offsets_ms) stream.offsets.push_back(offset * kMs);
-  return stream;
-}
-
 /// Numbers that a policy observes, and predicts relative to now.
 std::vector<LiveStream> streams() {
-  LiveStream action = scalar("action", {0, 20});
+  LiveStream action = scalar({0, 20}, "action");
   action.relative_to = "state";
   action.reference_columns = {0};
-  return {scalar("state", {-1, 0}), action};
+  return {scalar({-1, 0}, "state"), action};
 }
 
 struct Robots {
@@ -55,7 +44,7 @@ struct Robots {
   }
 };
 
-using Values = std::vector<double>;
+using Actions = std::vector<double>;
 
 TEST(LiveUndo, AnswersAreRelativeToTheirOwnQueries) {
   Robots robot;
@@ -66,7 +55,8 @@ TEST(LiveUndo, AnswersAreRelativeToTheirOwnQueries) {
     EXPECT_EQ(tickets.back().now_ns, 10 * i * kMs);
   }
   for (const std::size_t i : {4U, 0U, 3U, 1U, 2U, 0U}) {
-    EXPECT_EQ(robot.undo(tickets[i], LiveStatus::kOk), Values{100.0 + static_cast<double>(i)}) << i;
+    EXPECT_EQ(robot.undo(tickets[i], LiveStatus::kOk), Actions{100.0 + static_cast<double>(i)})
+        << i;
   }
 }
 
@@ -79,9 +69,9 @@ TEST(LiveUndo, TheLastQueriesAreKept) {
     robot.push(i, static_cast<float>(i));
     tickets.push_back(robot.query(i));
   }
-  EXPECT_EQ(robot.undo(tickets[1], LiveStatus::kUnknownTicket), Values{-1});  // nothing is written
+  EXPECT_EQ(robot.undo(tickets[1], LiveStatus::kUnknownTicket), Actions{-1});  // nothing is written
   for (const std::size_t i : {2U, 3U, 4U}) {
-    EXPECT_EQ(robot.undo(tickets[i], LiveStatus::kOk), Values{static_cast<double>(i)});
+    EXPECT_EQ(robot.undo(tickets[i], LiveStatus::kOk), Actions{static_cast<double>(i)});
   }
   EXPECT_EQ(Robots().aligner.options().kept_queries, 64);
   const auto refused = [](std::int64_t count) {
@@ -98,10 +88,10 @@ TEST(LiveUndo, TicketsOfOthersAreRefused) {
   left.push(0, 1);
   right.push(0, 2);
   const LiveTicket of_left = left.query(0), of_right = right.query(0);
-  EXPECT_EQ(left.undo(of_left, LiveStatus::kOk), Values{1});
-  EXPECT_EQ(left.undo(of_right, LiveStatus::kUnknownTicket), Values{-1});
-  EXPECT_EQ(left.undo({}, LiveStatus::kNoQuery), Values{-1});
-  EXPECT_EQ(left.undo({-1, 0}, LiveStatus::kUnknownTicket), Values{-1});
+  EXPECT_EQ(left.undo(of_left, LiveStatus::kOk), Actions{1});
+  EXPECT_EQ(left.undo(of_right, LiveStatus::kUnknownTicket), Actions{-1});
+  EXPECT_EQ(left.undo({}, LiveStatus::kNoQuery), Actions{-1});
+  EXPECT_EQ(left.undo({-1, 0}, LiveStatus::kUnknownTicket), Actions{-1});
   // A query that writes nothing has no ticket.
   const LiveResult failed = left.aligner.query(LiveNow::at(0), nullptr);
   EXPECT_EQ(failed.status, LiveStatus::kBadPointer);
@@ -114,12 +104,12 @@ TEST(LiveUndo, AResetForgetsQueries) {
   Robots robots(options);
   for (const std::int64_t robot : {0, 1}) robots.push(0, static_cast<float>(5 + robot), robot);
   const LiveTicket before = robots.query(0);
-  EXPECT_EQ(robots.undo(before, LiveStatus::kOk), (Values{5, 6}));
+  EXPECT_EQ(robots.undo(before, LiveStatus::kOk), (Actions{5, 6}));
   ASSERT_EQ(robots.aligner.reset(1), LiveStatus::kOk);
-  EXPECT_EQ(robots.undo(before, LiveStatus::kUnknownTicket), (Values{-1, -1}));
+  EXPECT_EQ(robots.undo(before, LiveStatus::kUnknownTicket), (Actions{-1, -1}));
   robots.push(1, 7, 1);
   const LiveTicket after = robots.query(1);
-  EXPECT_EQ(robots.undo(after, LiveStatus::kOk), (Values{5, 7}));
+  EXPECT_EQ(robots.undo(after, LiveStatus::kOk), (Actions{5, 7}));
   robots.aligner.reset();
   robots.undo(after, LiveStatus::kUnknownTicket);
 }
@@ -137,12 +127,12 @@ TEST(LiveUndo, PaddedReferencesAreFlagged) {
   const LiveTicket invalid = robot.query(20);
   robot.push(21, 3);
   const LiveTicket again = robot.query(21);
-  EXPECT_EQ(robot.undo(empty, LiveStatus::kNoRows), Values{0});
-  EXPECT_EQ(robot.undo(fresh, LiveStatus::kOk), Values{1});
-  EXPECT_EQ(robot.undo(held, LiveStatus::kOk), Values{1});
-  EXPECT_EQ(robot.undo(stale, LiveStatus::kPadded), Values{1});  // and written, as it is held
-  EXPECT_EQ(robot.undo(invalid, LiveStatus::kPadded), Values{2});
-  EXPECT_EQ(robot.undo(again, LiveStatus::kOk), Values{3});
+  EXPECT_EQ(robot.undo(empty, LiveStatus::kNoRows), Actions{0});
+  EXPECT_EQ(robot.undo(fresh, LiveStatus::kOk), Actions{1});
+  EXPECT_EQ(robot.undo(held, LiveStatus::kOk), Actions{1});
+  EXPECT_EQ(robot.undo(stale, LiveStatus::kPadded), Actions{1});  // and written, as it is held
+  EXPECT_EQ(robot.undo(invalid, LiveStatus::kPadded), Actions{2});
+  EXPECT_EQ(robot.undo(again, LiveStatus::kOk), Actions{3});
 }
 
 TEST(LiveUndo, TransformsAreInvertedByTheirOwnQueries) {
@@ -160,10 +150,10 @@ TEST(LiveUndo, TransformsAreInvertedByTheirOwnQueries) {
   robot.push(11, 9);
   const LiveTicket second = robot.query(11);
   const LiveTicket stale = robot.query(17, LiveStatus::kStale);
-  EXPECT_EQ(robot.undo(empty, LiveStatus::kNoRows), Values{0});
-  EXPECT_EQ(robot.undo(first, LiveStatus::kOk), Values{4});
-  EXPECT_EQ(robot.undo(second, LiveStatus::kOk), Values{9});
-  EXPECT_EQ(robot.undo(stale, LiveStatus::kPadded), Values{9});
+  EXPECT_EQ(robot.undo(empty, LiveStatus::kNoRows), Actions{0});
+  EXPECT_EQ(robot.undo(first, LiveStatus::kOk), Actions{4});
+  EXPECT_EQ(robot.undo(second, LiveStatus::kOk), Actions{9});
+  EXPECT_EQ(robot.undo(stale, LiveStatus::kPadded), Actions{9});
 }
 
 }  // namespace
