@@ -26,6 +26,7 @@ inline constexpr int kColorRows = 8;  // of a thread's strip
 enum class Writer {
   kStagedBytes,  // RGB bytes whose rows are whole pieces of 16 bytes
   kPlanes,       // float16 or bfloat16, channels first, by fma
+  kWordPlanes,   // float32, channels first, by a table
   kElements,     // any element by a table, one at a time
 };
 
@@ -99,13 +100,24 @@ struct WriterPlace {
   bool is_active;
 };
 
+/// An element of the table that a kernel keeps in shared memory.
+template <Writer kWriter>
+struct TableElement {
+  using type = std::uint64_t;
+};
+template <>
+struct TableElement<Writer::kWordPlanes> {
+  using type = std::uint32_t;
+};
+
 /// Writes the groups of one thread, row after row from the first of its strip.
 template <Writer kWriter>
 class GroupWriter {
+  using Element = typename TableElement<kWriter>::type;
+
  public:
   __device__ GroupWriter(const ColorLaunch& launch, const JpegConversion& conversion,
-                         const WriterPlace& place, const std::uint64_t* table,
-                         unsigned char* /*stage*/)
+                         const WriterPlace& place, const Element* table, unsigned char* /*stage*/)
       : launch_(launch),
         table_(table),
         image_(place.image),
@@ -132,6 +144,8 @@ class GroupWriter {
         for (int c = 0; c < 3; ++c) {
           write_plane(launch_.is_bfloat16, scale_[c], bias_[c], rgb, c, to_ + c * plane_);
         }
+      } else if constexpr (kWriter == Writer::kWordPlanes) {
+        put_words(rgb);
       } else {
         put_elements(luma, rgb);
       }
@@ -141,6 +155,23 @@ class GroupWriter {
   }
 
  private:
+  __device__ void put_words(const std::uint32_t (&rgb)[6]) const {
+    auto* const row = reinterpret_cast<std::uint32_t*>(image_) +
+                      static_cast<std::int64_t>(y_) * launch_.plan.width + x_;
+#pragma unroll
+    for (int c = 0; c < 3; ++c) {
+      std::uint32_t words[kGroup];
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) {
+        const int byte = 3 * i + c;
+        words[i] = table_[c * 256 + (rgb[byte / 4] >> 8 * (byte % 4) & 0xff)];
+      }
+      auto* const to = reinterpret_cast<uint4*>(row + c * plane_);
+      to[0] = make_uint4(words[0], words[1], words[2], words[3]);
+      to[1] = make_uint4(words[4], words[5], words[6], words[7]);
+    }
+  }
+
   __device__ void put_elements(const std::uint32_t (&luma)[2],
                                const std::uint32_t (&rgb)[6]) const {
     const JpegPlan& plan = launch_.plan;
@@ -175,7 +206,7 @@ class GroupWriter {
   }
 
   const ColorLaunch& launch_;
-  const std::uint64_t* table_;
+  const Element* table_;
   unsigned char* image_;
   std::int32_t x_, y_;
   bool is_active_;
@@ -262,7 +293,9 @@ template <JpegSampling kSampling, Writer kWriter>
 __global__ void __launch_bounds__(kColorThreads)
     color_kernel(const __grid_constant__ ColorLaunch launch) {
   __shared__ uint4 stages[kColorThreads / 32][48];
-  __shared__ std::uint64_t elements[kWriter == Writer::kElements ? 3 * 256 : 1];
+  using Element = typename TableElement<kWriter>::type;
+  constexpr bool kHasTable = kWriter == Writer::kElements || kWriter == Writer::kWordPlanes;
+  __shared__ Element elements[kHasTable ? 3 * 256 : 1];
   wait_for_stream();
   const std::int64_t frame = blockIdx.x / launch.color_blocks;
   const auto block = static_cast<std::int32_t>(blockIdx.x - frame * launch.color_blocks);
@@ -274,9 +307,9 @@ __global__ void __launch_bounds__(kColorThreads)
   unsigned char* const image = static_cast<unsigned char*>(output.values) + n * launch.image_bytes;
   if (status != 0) return clear_frame(launch, image, block);
   const JpegConversion& conversion = launch.streams[launch.stream_of[frame]].conversion;
-  if constexpr (kWriter == Writer::kElements) {
+  if constexpr (kHasTable) {
     for (int i = static_cast<int>(threadIdx.x); i < 3 * 256; i += kColorThreads) {
-      elements[i] = (&conversion.table[0][0])[i];
+      elements[i] = static_cast<Element>((&conversion.table[0][0])[i]);
     }
     __syncthreads();
   }
@@ -363,6 +396,9 @@ inline void launch_color(const JpegCall& call, cudaStream_t stream) {
   } else if (is_rgb && is_aligned && pixels.is_linear && pixels.channels_first &&
              call.plan.width % kGroup == 0) {
     launch_color_as<Writer::kPlanes>(call, sampling, launch, stream);
+  } else if (is_rgb && is_aligned && launch.element_bytes == 4 && pixels.channels_first &&
+             call.plan.width % kGroup == 0) {
+    launch_color_as<Writer::kWordPlanes>(call, sampling, launch, stream);
   } else {
     launch_color_as<Writer::kElements>(call, sampling, launch, stream);
   }

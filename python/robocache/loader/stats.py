@@ -47,8 +47,8 @@ class LoaderStats:
     frames: int = 0
     """JPEG frames that were decoded."""
     damaged_frames: int = 0
-    """Of these, frames without an image: zeros in the batch, and padding. Of batches in flight
-    too."""
+    """Frames without an image among them, which are zeros and padding; those of prefetched batches
+    are counted before their batches are taken."""
 
     @property
     def hit_shares(self) -> dict[str, float]:

@@ -76,7 +76,7 @@ def random_options(seed: int) -> dict[str, Any]:
     """Options of a loader, with windows of every kind that cameras may have."""
     rng = np.random.default_rng(seed)
     windows: dict[str, rc.Window] = {"q": rc.Window([0.0])}
-    # Of numbers: statistics of JPEG frames are of some of them.
+    # Numbers, since statistics of JPEG streams are computed from some of the frames.
     scales: dict[str, rc.Normalization] = {}
     for key in SIZES:
         if rng.random() < 0.2:
@@ -251,7 +251,7 @@ def test_frames_in_tiers_of_a_gpu(
     tiers: tuple[str, str],
     seed: int,
 ) -> None:
-    options = random_options(seed) | {"device": "cuda"}
+    options = random_options(seed) | {"device": "cuda", "reuse_buffers": False}
     raw = rc.Loader(stores[1], **options)
     place_cameras(monkeypatch, {"wrist": tiers[0], "front": tiers[1], "other": "gpu"})
     jpeg = rc.Loader(stores[0], budget={"gpu": "1GB", "pinned": "1GB"}, **options)
@@ -271,11 +271,12 @@ def test_a_budget_counts_compressed_bytes(
 ) -> None:
     """A budget that holds the files, and not the pixels, leaves nothing on disk."""
     windows = {"front": rc.Window(None, method="previous"), "q": rc.Window()}
-    whole = rc.Loader(stores[0], 1, windows, anchor="q").stats().resident_bytes["ram"]
-    pixels = rc.Loader(stores[1], 1, windows, anchor="q").stats().resident_bytes["ram"]
+    options: dict[str, Any] = {"anchor": "q", "device": "cpu"}
+    whole = rc.Loader(stores[0], 1, windows, **options).stats().resident_bytes["ram"]
+    pixels = rc.Loader(stores[1], 1, windows, **options).stats().resident_bytes["ram"]
     assert 3 * whole < pixels
     budget = {"ram": whole + 100_000}
-    near = rc.Loader(stores[0], 1, windows, anchor="q", budget=budget)
+    near = rc.Loader(stores[0], 1, windows, budget=budget, **options)
     near.next()
     assert set(near.stats().hit_shares) == {"ram"}
 

@@ -60,7 +60,7 @@ class FrameSources:
         return int(self.sizes.sum())
 
     def moved_to(self, memory: Any, address: int) -> FrameSources:
-        """The same files, one after the other in other memory; indices stay where they are."""
+        """These files, one after the other in other memory; indices stay where they are."""
         files = address + np.cumsum(self.sizes) - self.sizes
         return replace(self, files=files, kept=(memory, self.kept))
 
@@ -96,7 +96,7 @@ class FrameSources:
 
 @dataclass(frozen=True)
 class FrameTable:
-    """What a GPU needs of frames besides scans and indices, from the headers of their files."""
+    """The records and tables that a GPU needs of frames, from the headers of their files."""
 
     layout: _library.Layout
     records: NDArray[np.uint8]  # [N,40] robocache::JpegFrame

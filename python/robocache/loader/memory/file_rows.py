@@ -61,7 +61,7 @@ class FileRows:
 
     @cached_property
     def frame_table(self) -> FrameTable:
-        """What a GPU needs of JPEG frames, of which the headers are read.
+        """The records and tables of JPEG frames for a GPU, from their headers.
 
         Raises:
             ValueError: The frames differ in chroma sampling.
