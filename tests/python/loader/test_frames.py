@@ -181,6 +181,19 @@ def test_any_thread_may_gather(
     assert not wrong
 
 
+@needs_gpu
+def test_a_graph_captures_the_decoder(stores: tuple[rc.EpisodeStore, rc.EpisodeStore]) -> None:
+    options = random_options(7) | {"device": "cuda", "batch_size": 4, "drop_last": True}
+    jpeg, raw = (rc.Loader(store, **options) for store in stores)
+    graph = torch.cuda.CUDAGraph()
+    jpeg.next(), raw.next()
+    with torch.cuda.graph(graph):
+        batch = jpeg.next()
+    for _ in range(5):
+        graph.replay()
+        assert_same_batch(batch, raw.next())
+
+
 # ---- mixtures ------------------------------------------------------------------------------------
 
 
