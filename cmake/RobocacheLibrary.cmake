@@ -41,6 +41,7 @@ add_library(
   src/jpeg/frames.cpp
   src/jpeg/index.cpp
   src/jpeg/parse.cpp
+  src/jpeg/rewrite.cpp
   src/jpeg/scan_walker.cpp
   src/jpeg/tables.cpp
   src/live/batch_keys.cpp

@@ -23,6 +23,8 @@ struct RobocacheJpegFrame {
   std::int32_t components;   // 1 or 3
   std::int32_t orientation;  // of EXIF: 1 is upright
   std::int64_t index_size;   // elements of the index with an entry for every `every`-th MCU
+  std::int32_t status;       // the JpegStatus of the header
+  std::int32_t reserved;
 };
 
 }  // extern "C"
@@ -53,39 +55,65 @@ ROBOCACHE_C_API int robocache_jpeg_has_image(int status) {
   return robocache::has_image(static_cast<JpegStatus>(status)) ? 1 : 0;
 }
 
-/// Parses the header of a frame.
-ROBOCACHE_C_API int robocache_jpeg_inspect(const void* bytes, std::int64_t size, std::int32_t every,
-                                           RobocacheJpegFrame* frame) {
+/// Parses the headers of `count` frames: frame i is bytes[offsets[i] - offsets[0]] up to
+/// bytes[offsets[i + 1] - offsets[0]].
+ROBOCACHE_C_API int robocache_jpeg_inspect(const std::uint8_t* bytes, const std::int64_t* offsets,
+                                           std::int64_t count, std::int32_t every,
+                                           RobocacheJpegFrame* frames) {
   return jpeg_status_of([&] {
-    robocache::JpegHeader header;
-    const JpegStatus status = robocache::parse_jpeg(bytes, static_cast<std::size_t>(size), header);
-    *frame = {header.width, header.height, header.components, header.orientation, 0};
-    if (status == JpegStatus::kOk) {
-      frame->index_size =
-          robocache::jpeg_index_size(header.width, header.height, header.sampling, every);
+    for (std::int64_t i = 0; i < count; ++i) {
+      robocache::JpegHeader header;
+      const JpegStatus status =
+          robocache::parse_jpeg(bytes + (offsets[i] - offsets[0]),
+                                static_cast<std::size_t>(offsets[i + 1] - offsets[i]), header);
+      RobocacheJpegFrame& frame = frames[i];
+      frame = {header.width,
+               header.height,
+               header.components,
+               header.orientation,
+               0,
+               static_cast<std::int32_t>(status),
+               0};
+      if (status == JpegStatus::kOk) {
+        frame.index_size =
+            robocache::jpeg_index_size(header.width, header.height, header.sampling, every);
+      }
     }
-    return status;
+    return JpegStatus::kOk;
   });
 }
 
-/// Computes the index of a frame into `entries`, which has the `index_size` of
-/// robocache_jpeg_inspect.
-ROBOCACHE_C_API int robocache_jpeg_index(const void* bytes, std::int64_t size, std::int32_t every,
-                                         std::uint64_t* entries, std::int64_t index_size,
-                                         std::uint32_t* scan_bits) {
+/// Computes the indices of `count` frames, with `offsets` as for robocache_jpeg_inspect. Frame i
+/// has entries[entry_offsets[i] - entry_offsets[0]] up to that of i + 1: the `index_size` of
+/// robocache_jpeg_inspect; a frame of none is left out. `statuses` are JpegStatus: the entries of a
+/// frame that is neither kOk nor kDamaged are unspecified.
+ROBOCACHE_C_API int robocache_jpeg_index(const std::uint8_t* bytes, const std::int64_t* offsets,
+                                         std::int64_t count, std::int32_t every,
+                                         std::uint64_t* entries, const std::int64_t* entry_offsets,
+                                         std::uint32_t* scan_bits, std::int32_t* statuses) {
   return jpeg_status_of([&] {
-    robocache::JpegHeader header;
-    const auto length = static_cast<std::size_t>(size);
-    JpegStatus status = robocache::parse_jpeg(bytes, length, header);
-    if (status != JpegStatus::kOk) return status;
-    thread_local robocache::JpegIndex index;
-    status = robocache::index_jpeg(bytes, length, header, every, index);
-    if (static_cast<std::int64_t>(index.entries.size()) != index_size) {
-      return status == JpegStatus::kOk ? JpegStatus::kIndexMismatch : status;
+    robocache::JpegIndex index;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t index_size = entry_offsets[i + 1] - entry_offsets[i];
+      if (index_size == 0) continue;
+      const std::uint8_t* const file = bytes + (offsets[i] - offsets[0]);
+      const auto size = static_cast<std::size_t>(offsets[i + 1] - offsets[i]);
+      robocache::JpegHeader header;
+      JpegStatus status = robocache::parse_jpeg(file, size, header);
+      if (status == JpegStatus::kOk) {
+        status = robocache::index_jpeg(file, size, header, every, index);
+      }
+      const bool has_index = status == JpegStatus::kOk || status == JpegStatus::kDamaged;
+      if (has_index && static_cast<std::int64_t>(index.entries.size()) != index_size) {
+        status = JpegStatus::kIndexMismatch;
+      } else if (has_index) {
+        std::copy(index.entries.begin(), index.entries.end(),
+                  entries + (entry_offsets[i] - entry_offsets[0]));
+        scan_bits[i] = index.scan_bits;
+      }
+      statuses[i] = static_cast<std::int32_t>(status);
     }
-    std::copy(index.entries.begin(), index.entries.end(), entries);
-    *scan_bits = index.scan_bits;
-    return status;
+    return JpegStatus::kOk;
   });
 }
 
@@ -117,6 +145,19 @@ ROBOCACHE_C_API int robocache_jpeg_encode(const std::uint8_t* pixels, std::int32
                                              static_cast<std::ptrdiff_t>(width) * channels, bytes);
     *encoded = bytes.data();
     *size = static_cast<std::int64_t>(bytes.size());
+    return status;
+  });
+}
+
+/// Writes a JPEG of another kind as a baseline JPEG of the same pixels. `*rewritten` is valid until
+/// this thread rewrites again.
+ROBOCACHE_C_API int robocache_jpeg_rewrite(const void* bytes, std::int64_t size,
+                                           const std::uint8_t** rewritten, std::int64_t* length) {
+  return jpeg_status_of([&] {
+    thread_local std::vector<std::uint8_t> file;
+    const JpegStatus status = robocache::rewrite_jpeg(bytes, static_cast<std::size_t>(size), file);
+    *rewritten = file.data();
+    *length = static_cast<std::int64_t>(file.size());
     return status;
   });
 }

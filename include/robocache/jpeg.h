@@ -218,6 +218,13 @@ class ROBOCACHE_API JpegEncoder {
   std::unique_ptr<State> state_;
 };
 
+/// Writes a JPEG that is progressive, arithmetic-coded or of several scans as a baseline JPEG, with
+/// the same coefficients and therefore the same pixels. Metadata, such as EXIF, are left out.
+/// Returns kOk, kDamaged for a frame that libjpeg-turbo would repair, kTooLarge, kDepth or
+/// kUndecodable.
+ROBOCACHE_API JpegStatus rewrite_jpeg(const void* bytes, std::size_t size,
+                                      std::vector<std::uint8_t>& rewritten);
+
 /// The version of libjpeg-turbo that this library was built with: "2.1.5".
 ROBOCACHE_API const char* jpeg_library_version();
 

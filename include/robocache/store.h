@@ -28,6 +28,16 @@ enum class Encoding : std::uint8_t {
   kJpeg,  // a JPEG file: baseline, 8 bits
 };
 
+/// The frames of a JPEG stream that a conversion encoded; others are files of the recording.
+struct EncodedFrames {
+  std::int64_t frames = 0;              // their number
+  std::optional<std::int64_t> quality;  // 1 to 100; absent if they differ
+  std::optional<std::string> chroma;    // "4:2:0", "4:4:4" or "gray"; absent if they differ
+  std::int64_t measured = 0;            // frames that were compared with the pixels encoded
+  std::optional<double> psnr;           // of these together, in dB; absent without a difference
+  std::optional<double> lowest_psnr;    // of the frame with the largest difference
+};
+
 /// The description of a stream in a store.
 struct StreamInfo {
   std::string name;
@@ -38,6 +48,7 @@ struct StreamInfo {
   Encoding encoding = Encoding::kNone;
   std::vector<std::int64_t> decoded_shape;  // of an encoded row: [H,W,C]
   std::int64_t mcus_per_entry = 0;          // of the index of JPEG frames: robocache/jpeg.h
+  std::optional<EncodedFrames> encoded;     // absent if all frames are files of the recording
   Method method = Method::kLinear;          // how alignment combines rows by default
   std::vector<Run> layout;  // runs in place of `method`; their sum is the row's elements
   std::optional<std::string> units;

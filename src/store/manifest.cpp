@@ -48,6 +48,36 @@ std::string file_name(const Value& value, std::string_view prefix) {
   return name;
 }
 
+/// A number that may be null.
+std::optional<double> optional_number(const Value& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.number();
+}
+
+/// Reads the record of the frames that a conversion encoded.
+EncodedFrames read_encoded(const Value& value) {
+  constexpr std::int64_t kBestQuality = 100;
+  EncodedFrames encoded;
+  const Value frames = value.member("frames");
+  encoded.frames = frames.integer(kHighest);
+  if (encoded.frames == 0) frames.refuse("1 or more");
+  const Value quality = value.member("quality");
+  if (!quality.is_null()) {
+    encoded.quality = quality.integer(kBestQuality);
+    if (*encoded.quality == 0) quality.refuse("1 to 100");
+  }
+  const Value chroma = value.member("chroma");
+  encoded.chroma = chroma.optional_text();
+  if (encoded.chroma && *encoded.chroma != "4:2:0" && *encoded.chroma != "4:4:4" &&
+      *encoded.chroma != "gray") {
+    chroma.refuse("4:2:0, 4:4:4 or gray");
+  }
+  encoded.measured = value.member("measured").integer(encoded.frames);
+  encoded.psnr = optional_number(value.member("psnr"));
+  encoded.lowest_psnr = optional_number(value.member("lowest_psnr"));
+  return encoded;
+}
+
 /// Reads the encoding of a stream of bytes.
 void read_encoding(const Value& value, StreamInfo& stream) {
   constexpr std::pair<std::string_view, Encoding> kEncodings[] = {{"jpeg", Encoding::kJpeg}};
@@ -67,6 +97,8 @@ void read_encoding(const Value& value, StreamInfo& stream) {
   const Value mcus = value.member("mcus_per_entry");
   stream.mcus_per_entry = mcus.integer(kMaxMcusPerEntry);
   if (stream.mcus_per_entry == 0) mcus.refuse("1 or more");
+  const Value encoded = value.member("encoded");
+  if (!encoded.is_null()) stream.encoded = read_encoded(encoded);
 }
 
 StreamInfo read_stream(const Value& value, std::int64_t version) {

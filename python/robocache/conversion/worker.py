@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from robocache.jpeg.frames import JpegFrames
 from robocache.readers import (
     EpisodeReader,
     ReadOptions,
@@ -21,6 +25,8 @@ from robocache.readers import (
     StreamMetadata,
     open_recording,
 )
+from robocache.readers.encoded_images import AGAIN_QUALITY
+from robocache.readers.image_encoding import ImageEncoding
 from robocache.readers.merged_recording import merged_name, open_merged
 from robocache.store.episode import EpisodeWriter
 from robocache.store.shard import Shard, ShardWriter
@@ -229,7 +235,7 @@ class _Maker:
                 if 0 in rows.values.shape[1:]:
                     self.made.notes.setdefault(f"{rows.stream}: left out, rows of no elements", 1)
                     continue
-                rows.values = recording.options.encoding.encoded(rows.values)
+                rows.values = self._fitted(rows, recording.options.encoding)
                 if rows.stream not in entries:
                     entries[rows.stream] = self._entry(recording, rows, source)
                 episode.take(rows.stream, rows.times, rows.values, rows.received, rows.valid)
@@ -239,6 +245,23 @@ class _Maker:
             if entry.name in self._known.entries:
                 self._known.keep(entry)
         self.made.rows[source] = counts
+
+    def _fitted(self, rows: Rows, encoding: ImageEncoding) -> Any:
+        """The values of rows, as the options and the images of earlier episodes ask for them."""
+        values = encoding.encoded(rows.values)
+        known = self._known.entries.get(rows.stream)
+        if known is None or encoding.kind not in ("auto", "keep"):
+            return values
+        if isinstance(values, JpegFrames):
+            is_pixels = encoding.kind == "auto" and known.encoding is None
+            return np.asarray(values) if is_pixels else values
+        if known.encoding is not None and values.shape[1:] == known.encoding.shape:
+            self.made.notes[
+                f"images of {rows.stream} encoded as JPEG of quality {AGAIN_QUALITY}, as those of "
+                "other episodes are JPEG"
+            ] += len(values)
+            return JpegFrames.encode(values, AGAIN_QUALITY, full_chroma=True)
+        return values
 
     @property
     def is_whole(self) -> bool:

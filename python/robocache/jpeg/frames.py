@@ -9,13 +9,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robocache.core.ragged import RaggedArray
+from robocache.core.ragged import RaggedArray, of_checked_offsets
 from robocache.jpeg import library as jpeg_library
+from robocache.jpeg.encoded import FRAMES_PER_MEASUREMENT, EncodedFrames, record, squared_error
+from robocache.jpeg.library import FRAME
 
 Shape: TypeAlias = tuple[int, int, int]
 T = TypeVar("T")
@@ -73,6 +76,15 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
         """(H, W, C)."""
         self.indices = indices
         """The indices of frames in a store, by which a GPU decodes them; else None."""
+        self.encoded: EncodedFrames | None = None
+        """How frames were encoded; None: files of a recording. Slices lose it."""
+        self._indexed: tuple[FrameIndices, NDArray[np.int32]] | None = None
+
+    def indexed(self, mcus_per_entry: int) -> tuple[FrameIndices, NDArray[np.int32]]:
+        """The indices and statuses of the frames by their files, computed on the first call."""
+        if self._indexed is None or self._indexed[0].mcus_per_entry != mcus_per_entry:
+            self._indexed = index_frames(self, mcus_per_entry)
+        return self._indexed
 
     @classmethod
     def from_files(cls, files: Iterable[bytes | NDArray[np.uint8]]) -> JpegFrames:
@@ -99,6 +111,8 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
     ) -> JpegFrames:
         """Encodes frames as JPEG, by libjpeg-turbo.
 
+        One frame in 16 is decoded again: `encoded` has its PSNR.
+
         Args:
             pixels: [N,H,W,C] uint8, C of 1 or 3; N of 1 or more.
             quality: 1 to 100.
@@ -120,7 +134,14 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
             frame = np.ascontiguousarray(array[i])
             return np.frombuffer(jpeg_library.encode(frame, quality, full_chroma), np.uint8)
 
-        return cls(RaggedArray.from_rows(_map(encoded, len(array))), array.shape[1:])
+        def error(i: int) -> float:
+            row = i * FRAMES_PER_MEASUREMENT
+            return squared_error(array[row], frames[row])
+
+        frames = cls(RaggedArray.from_rows(_map(encoded, len(array))), array.shape[1:])
+        errors = np.array(_map(error, -(-len(array) // FRAMES_PER_MEASUREMENT)))
+        frames.encoded = record(len(array), quality, array.shape[3], full_chroma, errors)
+        return frames
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -226,22 +247,58 @@ class FrameIndices:
         return FrameIndices(self.entries[index], self.scan_bits[index], self.mcus_per_entry)
 
 
-def index_frames(frames: JpegFrames, mcus_per_entry: int) -> tuple[FrameIndices, list[int]]:
+def index_frames(frames: JpegFrames, mcus_per_entry: int) -> tuple[FrameIndices, NDArray[np.int32]]:
     """Computes the indices of frames, in threads.
 
     Returns:
         The indices, and the status of each frame.
     """
-    files, shape = frames.files, frames.frame_shape
-    found = _map(lambda i: jpeg_library.index(files[i], mcus_per_entry, shape), len(frames))
-    entries = [each[1] for each in found] or [np.empty(0, np.uint64)]
-    offsets = np.cumsum([0, *(len(each[1]) for each in found)], dtype=np.int64)
-    indices = FrameIndices(
-        RaggedArray(np.concatenate(entries), offsets),
-        np.array([each[2] for each in found], np.uint32),
-        mcus_per_entry,
-    )
-    return indices, [each[0] for each in found]
+    items, offsets = frames.files.items, frames.files.offsets
+    height, width, channels = frames.frame_shape
+    parts = _parts(len(frames))
+
+    def inspected(part: slice) -> NDArray[np.void]:
+        begin, end = offsets[part.start], offsets[part.stop]
+        return jpeg_library.inspect(
+            items[begin:end], offsets[part.start : part.stop + 1], mcus_per_entry
+        )
+
+    found = np.concatenate(_map(lambda i: inspected(parts[i]), len(parts)) or [np.empty(0, FRAME)])
+    statuses = found["status"].copy()
+    fits = (found["height"] == height) & (found["width"] == width)
+    fits &= found["components"] == channels
+    statuses[(statuses == jpeg_library.OK) & ~fits] = jpeg_library.OTHER_SHAPE
+    lengths = np.where(statuses == jpeg_library.OK, found["index_size"], 0)
+    places = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    entries = np.empty(places[-1], np.uint64)
+    scan_bits = np.zeros(len(frames), np.uint32)
+
+    def index(part: slice) -> None:
+        ends = slice(part.start, part.stop + 1)
+        jpeg_library.index(
+            items[offsets[part.start] : offsets[part.stop]],
+            offsets[ends],
+            mcus_per_entry,
+            entries[places[part.start] : places[part.stop]],
+            places[ends],
+            scan_bits[part],
+            statuses[part],
+        )
+
+    _map(lambda i: index(parts[i]), len(parts))
+    is_indexed = (statuses == jpeg_library.OK) | (statuses == jpeg_library.DAMAGED)
+    if not is_indexed[lengths > 0].all():
+        entries = entries[np.repeat(is_indexed, lengths)]
+        places = np.concatenate([[0], np.cumsum(lengths * is_indexed)])
+    ragged = of_checked_offsets(entries, places)
+    return FrameIndices(ragged, scan_bits, mcus_per_entry), statuses
+
+
+def _parts(count: int) -> list[slice]:
+    """Ranges that divide so many frames among the threads, some for each."""
+    parts = min(count, 4 * len(os.sched_getaffinity(0)))
+    bounds = np.linspace(0, count, parts + 1).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(bounds)]
 
 
 def _inspected(name: str, file: NDArray[np.uint8]) -> Shape:
@@ -250,10 +307,11 @@ def _inspected(name: str, file: NDArray[np.uint8]) -> Shape:
     Raises:
         ValueError: It is none.
     """
-    status, frame = jpeg_library.inspect(file)
-    if status != jpeg_library.OK:
-        raise ValueError(f"{name}: expected baseline JPEG, got {jpeg_library.describe(status)}")
-    return frame.height, frame.width, frame.components
+    frame = jpeg_library.inspect_file(file)
+    if frame["status"] != jpeg_library.OK:
+        got = jpeg_library.describe(int(frame["status"]))
+        raise ValueError(f"{name}: expected baseline JPEG, got {got}")
+    return int(frame["height"]), int(frame["width"]), int(frame["components"])
 
 
 def _text(shape: Shape) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_void_p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,18 @@ OTHER_SHAPE = 255
 """The status of a frame whose size or number of colors is not the stream's."""
 
 
-class Frame(ctypes.Structure):
-    """Properties of a frame; `index_size` is the number of elements of its index."""
-
-    _fields_ = (
-        ("width", c_int32),
-        ("height", c_int32),
-        ("components", c_int32),
-        ("orientation", c_int32),
-        ("index_size", c_int64),
-    )
+FRAME = np.dtype(
+    [
+        ("width", "<i4"),
+        ("height", "<i4"),
+        ("components", "<i4"),
+        ("orientation", "<i4"),
+        ("index_size", "<i8"),
+        ("status", "<i4"),
+        ("reserved", "<i4"),
+    ]
+)
+"""Properties of a frame by its header; `index_size` is the number of elements of its index."""
 
 
 @functools.cache
@@ -45,8 +47,11 @@ def _load() -> ctypes.CDLL:
     functions = {
         "describe": [c_int],
         "has_image": [c_int],
-        "inspect": [c_void_p, c_int64, c_int32, POINTER(Frame)],
-        "index": [c_void_p, c_int64, c_int32, c_void_p, c_int64, POINTER(c_uint32)],
+        "inspect": [c_void_p, c_void_p, c_int64, c_int32, c_void_p],
+        "index": [
+            c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, c_void_p,
+        ],
+        "rewrite": [c_void_p, c_int64, POINTER(c_void_p), POINTER(c_int64)],
         "decode": [c_void_p, c_int64, c_int32, c_int32, c_int32, c_void_p],
         "encode": [
             c_void_p, c_int32, c_int32, c_int32, c_int32, c_int,
@@ -74,34 +79,67 @@ def has_image(status: int) -> bool:
     return bool(_load().robocache_jpeg_has_image(status))
 
 
-def inspect(data: Bytes, mcus_per_entry: int = 1) -> tuple[int, Frame]:
-    """The status of a frame's header, and the properties of the frame."""
-    frame = Frame()
-    status = _load().robocache_jpeg_inspect(
-        data.ctypes.data, len(data), mcus_per_entry, byref(frame)
+def inspect(items: Bytes, offsets: NDArray[np.int64], every: int = 1) -> NDArray[np.void]:
+    """Parses the headers of files: FRAME [N].
+
+    Args:
+        items: The bytes of N files, one behind the other.
+        offsets: [N+1], where each begins, relative to the first.
+        every: MCUs for each entry of an index.
+    """
+    frames = np.zeros(len(offsets) - 1, FRAME)
+    _checked(
+        _load().robocache_jpeg_inspect(
+            items.ctypes.data, offsets.ctypes.data, len(frames), every, frames.ctypes.data
+        )
     )
-    return _checked(status), frame
+    return frames
+
+
+def inspect_file(data: Bytes) -> np.void:
+    """Parses the header of one file: a FRAME."""
+    frame: np.void = inspect(data, np.array([0, len(data)], np.int64))[0]
+    return frame
 
 
 def index(
-    data: Bytes, mcus_per_entry: int, shape: tuple[int, int, int]
-) -> tuple[int, NDArray[np.uint64], int]:
-    """The status of a frame [H,W,C], its index, and the bits of its plain scan.
+    items: Bytes,
+    offsets: NDArray[np.int64],
+    every: int,
+    entries: NDArray[np.uint64],
+    entry_offsets: NDArray[np.int64],
+    scan_bits: NDArray[np.uint32],
+    statuses: NDArray[np.int32],
+) -> None:
+    """Computes the indices of files into `entries`; files of no entries are left out.
 
-    A frame without an index, or of another shape (`OTHER_SHAPE`), has no entries.
+    Args:
+        items: As for :func:`inspect`.
+        offsets: As for :func:`inspect`.
+        every: MCUs for each entry.
+        entries: The indices, one behind the other; unspecified where the status is neither `OK` nor
+            `DAMAGED`.
+        entry_offsets: [N+1], where each index begins, relative to the first; its size is the
+            `index_size` of FRAME.
+        scan_bits: [N], set to the bits of each frame's plain scan.
+        statuses: [N], set to each frame's status.
     """
-    none = np.empty(0, np.uint64)
-    status, frame = inspect(data, mcus_per_entry)
-    if status == OK and (frame.height, frame.width, frame.components) != shape:
-        status = OTHER_SHAPE
-    if status != OK:
-        return status, none, 0
-    entries, bits = np.empty(frame.index_size, np.uint64), c_uint32()
-    status = _load().robocache_jpeg_index(
-        data.ctypes.data, len(data), mcus_per_entry, entries.ctypes.data, len(entries), byref(bits)
-    )
-    has_index = _checked(status) in (OK, DAMAGED)
-    return status, entries if has_index else none, bits.value if has_index else 0
+    _checked(
+        _load().robocache_jpeg_index(
+            items.ctypes.data, offsets.ctypes.data, len(statuses), every, entries.ctypes.data,
+            entry_offsets.ctypes.data, scan_bits.ctypes.data, statuses.ctypes.data,
+        )
+    )  # fmt: skip
+
+
+def rewrite(data: Bytes) -> bytes | None:
+    """A baseline JPEG with the pixels of a progressive, arithmetic-coded or multi-scan one.
+
+    None for a file that is damaged, or of another kind.
+    """
+    file, size = c_void_p(), c_int64()
+    status = _load().robocache_jpeg_rewrite(data.ctypes.data, len(data), byref(file), byref(size))
+    return ctypes.string_at(file, size.value) if _checked(status) == OK else None
 
 
 def decode(data: Bytes, out: Bytes) -> int:

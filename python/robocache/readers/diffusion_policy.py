@@ -21,6 +21,14 @@ from numpy.typing import NDArray
 from robocache.core.extras import require
 from robocache.readers import images
 from robocache.readers.decompress import refuse_growth
+from robocache.readers.encoded_images import (
+    first_file,
+    frame_bytes,
+    image_rows,
+    is_encoded,
+    may_be_files,
+    unpadded,
+)
 from robocache.readers.errors import RecordingError, reading
 from robocache.readers.limits import check_resident, check_rows, check_streams
 from robocache.readers.numpy_arrays import names_in
@@ -104,11 +112,13 @@ class ReplayBuffer(Recording):
         for name, _ in group["data"].groups():
             self.notes[f"groups within data left out ({name})"] = 1
         self._arrays: dict[str, _Blocks] = {}
+        self._holds_files: dict[str, bool] = {}
+        self._frame_bytes: dict[str, int] = {}
         self.dtypes: dict[str, np.dtype[Any]] = {}
         """Dtypes of the arrays; those of the streams differ for images of floats."""
         for name in self.options.select(names):
             array = group["data"][name]
-            if not is_storable(array.dtype):
+            if not (is_storable(array.dtype) or _may_be_files(array)):
                 self.notes[f"arrays of type {array.dtype} left out ({name})"] += 1
                 continue
             if not array.shape or array.shape[0] < rows:
@@ -136,12 +146,17 @@ class ReplayBuffer(Recording):
         check_resident(where, math.prod(array.chunks) * array.dtype.itemsize, stored, limit)
 
     def _add_stream(self, name: str, array: Any) -> None:
-        is_image = _is_image(array)
+        has_files = _may_be_files(array) and self._has_files(name, array)
+        if not (has_files or is_storable(array.dtype)):
+            self.notes[f"arrays of type {array.dtype} left out ({name})"] += 1
+            return
+        is_image = _is_image(array) or has_files
         if is_image and not self.options.images:
             images.leave_out(name, self.notes)
             return
         self._check(f"data/{name}", array)
         self._arrays[name] = _Blocks(array)
+        self._holds_files[name] = has_files
         held = min(self._arrays[name].block_bytes, array.nbytes)
         where = f"{self.path}, array data/{name}"
         check_resident(where, held, self._stored[f"data/{name}"], self.options.memory_limit)
@@ -156,6 +171,16 @@ class ReplayBuffer(Recording):
             timeline="rows",
             source=f"array data/{name}",
         )
+
+    def _has_files(self, name: str, array: Any) -> bool:
+        """Whether the rows of an array are files of images."""
+        if 0 in array.shape:
+            return False
+        self._check(f"data/{name}", array)
+        rows = (row for _, part in _Blocks(array).read(0, array.shape[0]) for row in part)
+        first = first_file(_file_of(array, row) for row in rows)
+        self._frame_bytes[name] = frame_bytes(first, self.options)
+        return is_encoded(first)
 
     def _read_ends(self, array: Any) -> NDArray[np.int64]:
         self._check(ENDS, array)
@@ -190,6 +215,7 @@ class ReplayBuffer(Recording):
             for array in arrays
             if _is_image(array)
         ]
+        frames += [self._frame_bytes[name] for name, files in self._holds_files.items() if files]
         return rows * sum(frames)
 
     def close(self) -> None:
@@ -211,12 +237,29 @@ class _Episode:
         recording = self.recording
         with reading(recording.path, f"{self.key} to be readable"):
             for name, blocks in recording._arrays.items():
+                if recording._holds_files[name]:
+                    yield from self._images(name, blocks)
+                    continue
                 for row, values in blocks.read(self.first, self.end):
                     times = row_times(row - self.first, len(values), recording.rate)
                     if _is_image(blocks.array):
                         pixels = self._pixels(name, values)
                         values = images.fit_all(pixels, recording.options)
                     yield Rows(name, times, values)
+
+    def _images(self, name: str, blocks: _Blocks) -> Iterator[Rows]:
+        """An array whose rows are files of images."""
+        path, first = self.recording.path, self.first
+        rows = (row for _, part in blocks.read(first, self.end) for row in part)
+        yield from image_rows(
+            name,
+            row_times(0, self.end - first, self.recording.rate),
+            (_file_of(blocks.array, row) for row in rows),
+            lambda row: f"{path}, row {first + row} of data/{name}",
+            path,
+            self.recording.notes,
+            self.recording.options,
+        )
 
     def _pixels(self, name: str, values: NDArray[Any]) -> NDArray[np.uint8]:
         """diffusion-policy keeps some images as floats of 0 to 255."""
@@ -239,6 +282,8 @@ class _Blocks:
         self._chunk = max(1, array.chunks[0])
         row_bytes = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
         self._rows = max(self._chunk, BLOCK_BYTES // max(1, row_bytes))
+        if array.dtype == object:  # of variable length: chunks may have any size
+            self._rows = self._chunk
         self._step = rows_per_chunk(row_bytes)
         self.block_bytes = self._rows * row_bytes
         """Bytes that are read at once."""
@@ -274,10 +319,13 @@ _FILTERS = frozenset(
     [
         "adler32", "astype", "bitround", "bytes", "categorize", "crc32", "crc32c", "delta",
         "endian", "fixedscaleoffset", "fletcher32", "jenkins_lookup3", "packbits", "quantize",
-        "shuffle", "transpose",
+        "shuffle", "transpose", "vlen-bytes", "vlenbytes",
     ]
 )  # fmt: skip
 """Codecs that do not decompress: their results are at most eight times as large."""
+
+
+_VARIABLE = ("vlen-bytes", "vlenbytes")  # codecs of rows of variable length, of formats 2 and 3
 
 
 def refuse_nesting(path: Path, name: str, array: Any) -> None:
@@ -307,6 +355,19 @@ def _codecs(array: Any) -> list[Any]:
     for codec in getattr(metadata, "codecs", ()):
         found += getattr(codec, "codecs", [codec])  # those within shards
     return [codec for codec in found if codec is not None]
+
+
+def _may_be_files(array: Any) -> bool:
+    """Whether rows may be files of images: of variable length, or padded with zeros."""
+    if array.dtype == object:
+        return array.ndim == 1 and any(_codec_name(codec) in _VARIABLE for codec in _codecs(array))
+    return may_be_files(array.dtype, array.shape[1:])
+
+
+def _file_of(array: Any, row: Any) -> bytes:
+    if array.dtype != object:
+        return unpadded(row)
+    return row if isinstance(row, bytes) else b""  # rows of absent chunks are other objects
 
 
 def _is_image(array: Any) -> bool:

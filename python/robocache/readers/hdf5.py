@@ -1,8 +1,10 @@
-"""Demonstrations in HDF5: robomimic's layout, which robosuite and Isaac Lab write too.
+"""Demonstrations in HDF5: robomimic's layout, which robosuite and Isaac Lab write too, and ALOHA's.
 
 A file has a group ``data`` with a group for each demonstration, ``demo_0``, ``demo_1`` and so on;
-in it datasets of one row a step, some in groups (``obs/eef_pos``). ``mask`` names subsets. There
-are no times: rows are 1 / rate apart, and a description of the environment may have the rate.
+in it datasets of one row a step, some in groups (``obs/eef_pos``). ``mask`` names subsets. A file
+of ALOHA is one demonstration: ``action`` and ``observations/...`` at the top. There are no times:
+rows are 1 / rate apart, and a description of the environment may have the rate. Images are arrays,
+or rows of bytes that are files.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.readers import hdf5_checks, images
+from robocache.readers.encoded_images import first_file, frame_bytes, image_rows
 from robocache.readers.errors import RecordingError, head, reading
+from robocache.readers.hdf5_files import holds_files, read_files
 from robocache.readers.json_file import as_float
 from robocache.readers.limits import check_streams
 from robocache.readers.options import ReadOptions
@@ -34,6 +38,7 @@ from robocache.readers.recording import (
 from robocache.readers.rows import CHUNK_BYTES, Rows, is_storable, native, row_times, rows_per_chunk
 
 FORMAT = "robomimic HDF5"
+_ACTIONS = ("actions", "action")
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
@@ -57,11 +62,14 @@ class Demonstrations(Recording):
 
     def _open(self) -> None:
         data = hdf5_checks.child(self._file, "data", self.path)
-        demos = [
-            name
+        self._demos = {
+            name: demo
             for name in data or ()
-            if isinstance(hdf5_checks.child(data, name, self.path), self._group_type)
-        ]
+            if isinstance(demo := hdf5_checks.child(data, name, self.path), self._group_type)
+        }
+        if data is None and any(name in self._file for name in _ACTIONS):
+            data, self._demos = self._file, {"0": self._file}  # ALOHA's layout
+        demos = list(self._demos)
         if not demos:
             found = ", ".join(self._file) or "nothing"
             raise RecordingError(
@@ -73,15 +81,16 @@ class Demonstrations(Recording):
         self._asks_for_next = any(pattern.startswith("next_obs") for pattern in topics)
         self.rate = require_rate(self.path, _find_rate(self._about), self.options)
         demos.sort(key=_by_number)
-        self._rows = {demo: _count_rows(self.path, data[demo]) for demo in demos}
+        self._rows = {name: _count_rows(self.path, self._demos[name]) for name in demos}
         self._episodes: list[_Episode] | None = None
         # Whether a dataset is a stream is decided where it is first seen: in the longest
         # demonstration, since in one of a single row all that is not per step looks as if it were.
-        model = data[max(demos, key=self._rows.__getitem__)]
-        rows = self._rows[model.name.rpartition("/")[2]]
+        longest = max(demos, key=self._rows.__getitem__)
+        model, rows = self._demos[longest], self._rows[longest]
         names = _names(model)
         check_streams(self.path, len(names))
         items = {name: model[name] for name in names}
+        self._files: dict[str, bool] = {}  # whether rows of a dataset are files of images
         known = [n for n in items if self._why_not(n, items[n], rows) is None]
         self._unwanted = {*known} - {*self.options.select(known)}
         self._known = {*known}
@@ -90,6 +99,10 @@ class Demonstrations(Recording):
             images.fitted_bytes(item.shape[1:], 1, self.options)
             for name, item in items.items()
             if self._is_stream[name] and images.is_image(item.shape[1:], item.dtype)
+        ) + sum(
+            frame_bytes(first_file(read_files(items[name])), self.options)
+            for name, are_files in self._files.items()
+            if are_files and self._is_stream[name]
         )
 
     def episodes(self) -> Sequence[EpisodeReader]:
@@ -120,7 +133,7 @@ class Demonstrations(Recording):
             if rows == 0:
                 self.notes["episodes without rows, skipped"] += 1
                 continue
-            about = _describe(self.path, self._file["data"][demo])
+            about = _describe(self.path, self._demos[demo])
             task = _find_task(about) or _find_task(self._about)
             yield _Episode(self, demo, task, tuple(subsets.get(demo, ())), rows)
 
@@ -150,12 +163,18 @@ class Demonstrations(Recording):
             return ""
         if name.startswith("next_obs/") and not self._asks_for_next:
             return "datasets of next_obs left out, obs has them a row earlier"
-        if not is_storable(item.dtype):
+        if not is_storable(item.dtype) and not self._has_files(name, item):
             return f"datasets of type {item.dtype} left out ({name})"
         if item.shape is None or item.shape[:1] != (rows,):
             top = name.partition("/")[0]
             return f"datasets left out that have not a row a step ({top})"
         return None
+
+    def _has_files(self, name: str, item: Any) -> bool:
+        """Whether the rows of a dataset are files of images."""
+        if name not in self._files:
+            self._files[name] = holds_files(item, self.path, self.options.memory_limit)
+        return self._files[name]
 
     def _judge(self, name: str, item: Any, rows: int) -> bool:
         """Whether something is a stream that is wanted; then its metadata are there afterward."""
@@ -165,7 +184,7 @@ class Demonstrations(Recording):
                 self.notes[why_not] += 1
             return False
         shape = item.shape[1:]
-        is_image = images.is_image(shape, item.dtype)
+        is_image = images.is_image(shape, item.dtype) or self._has_files(name, item)
         if is_image and not self.options.images:
             images.leave_out(name, self.notes)
             return False
@@ -205,13 +224,29 @@ class _Episode:
 
     def read(self) -> Iterator[Rows]:
         recording = self.recording
-        demo = recording._file["data"][self.key]
+        demo = recording._demos[self.key]
         with reading(recording.path, f"{self.key} to be readable"):
             for name, dataset in recording._find(demo, self.rows):
+                if recording._files.get(name):
+                    yield from self._images(name, dataset)
+                    continue
                 for a, values in self._parts(dataset):
                     if images.is_image(values.shape[1:], values.dtype):
                         values = images.fit_all(values, recording.options)
                     yield Rows(name, row_times(a, len(values), recording.rate), values)
+
+    def _images(self, name: str, dataset: Any) -> Iterator[Rows]:
+        """A dataset whose rows are files of images."""
+        path = self.recording.path
+        yield from image_rows(
+            name,
+            row_times(0, self.rows, self.recording.rate),
+            read_files(dataset),
+            lambda row: f"{path}, row {row} of {dataset.name}",
+            path,
+            self.recording.notes,
+            self.recording.options,
+        )
 
     def _parts(self, dataset: Any) -> Iterator[tuple[int, NDArray[Any]]]:
         """A dataset in parts of bounded size: the number of a row, and rows from there on."""
@@ -275,7 +310,7 @@ def _find_task(about: dict[str, Any]) -> str | None:
 
 
 def _count_rows(path: Path, demo: Any) -> int:
-    for name in ("actions", "action"):
+    for name in _ACTIONS:
         shape = getattr(demo.get(name), "shape", None)
         if shape:
             return int(shape[0])

@@ -10,6 +10,7 @@ import numpy as np
 
 from robocache.jpeg.frames import JpegFrames
 
+_KINDS: tuple[Literal["auto", "raw", "keep"], ...] = ("auto", "raw", "keep")
 _TEXT = re.compile(r"jpeg:(\d{1,3})(:444)?")
 
 
@@ -17,8 +18,14 @@ _TEXT = re.compile(r"jpeg:(\d{1,3})(:444)?")
 class ImageEncoding:
     """How images are stored; its text is an option of conversions."""
 
-    kind: Literal["raw", "keep", "jpeg"] = "raw"
-    """Pixels; baseline JPEG of the recording as it is, and others as pixels; or all as JPEG."""
+    kind: Literal["auto", "raw", "keep", "jpeg"] = "raw"
+    """What is stored.
+
+    "auto": JPEG of the recording as it is where that changes no pixel, and others as pixels.
+    "raw": Pixels.
+    "keep": As "auto", but JPEG that cannot be kept is encoded again.
+    "jpeg": All as JPEG of `quality`.
+    """
     quality: int = 95
     """1 to 100, of JPEG that is encoded."""
     full_chroma: bool = False
@@ -26,18 +33,19 @@ class ImageEncoding:
 
     @classmethod
     def parse(cls, text: str) -> ImageEncoding:
-        """Parses "raw", "keep", "jpeg:95" or "jpeg:95:444".
+        """Parses "auto", "raw", "keep", "jpeg:95" or "jpeg:95:444".
 
         Raises:
             ValueError: The text is another.
         """
-        if text in ("raw", "keep"):
-            return cls("raw" if text == "raw" else "keep")
+        for kind in _KINDS:
+            if text == kind:
+                return cls(kind)
         match = _TEXT.fullmatch(text)
         if match is None or not 1 <= int(match[1]) <= 100:
             raise ValueError(
-                f"images: expected raw, keep, jpeg:QUALITY or jpeg:QUALITY:444, QUALITY from 1 to "
-                f"100, got {text!r}"
+                f"images: expected auto, raw, keep, jpeg:QUALITY or jpeg:QUALITY:444, QUALITY from "
+                f"1 to 100, got {text!r}"
             )
         return cls("jpeg", int(match[1]), match[2] is not None)
 

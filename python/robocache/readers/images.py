@@ -11,23 +11,16 @@ import functools
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
-from robocache.core.ragged import RaggedArray
-from robocache.jpeg import library as jpeg_library
-from robocache.jpeg.frames import JpegFrames
-from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.readers.errors import RecordingError
 from robocache.readers.options import ReadOptions
-from robocache.readers.rows import Rows, Times, rows_per_chunk
 
 Pixels = NDArray[Any]
 """[H,W,C]: uint8 of 1 (gray), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""
@@ -35,12 +28,9 @@ Pixels = NDArray[Any]
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
 """The formats that Pillow may decode. It knows others that run programs (Ghostscript, for EPS)."""
 
-AGAIN_QUALITY = 95
-"""The quality of frames of a JPEG stream that must be encoded again."""
 UPRIGHT = 1
 """The orientation in EXIF data of an image that is not turned or mirrored."""
 _ORIENTATION = 0x0112  # the tag of EXIF
-_JPEG_BEGINS = b"\xff\xd8"
 
 SMALLEST = 8
 """The least height and width of an image; smaller arrays [H,W,C] are streams of numbers."""
@@ -71,84 +61,9 @@ def is_image(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class JpegFile:
-    """A frame as a file of baseline JPEG."""
-
-    data: NDArray[np.uint8]
-    shape: tuple[int, int, int]
-    """[H,W,C] of the decoded frame."""
-
-    @property
-    def dtype(self) -> np.dtype[np.uint8]:
-        """Element type of the decoded frame."""
-        return np.dtype(np.uint8)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the file."""
-        return len(self.data)
-
-    def decode(self) -> Pixels:
-        """The pixels."""
-        out = np.empty(self.shape, np.uint8)
-        jpeg_library.decode(self.data, out)
-        return out
-
-
 def leave_out(stream: str, notes: Counter[str]) -> None:
     """Adds a note on a stream of images that `ReadOptions.images` leaves out."""
     notes[f"streams of images left out ({stream})"] = 1
-
-
-def read(data: bytes, name: str, options: ReadOptions) -> Pixels | JpegFile:
-    """An encoded image as the options ask for it: its pixels at their size, or the file itself.
-
-    Raises:
-        RecordingError, MissingLibrary: As :func:`decode`.
-    """
-    if options.encoding.kind == "keep" and options.resize is None and data[:2] == _JPEG_BEGINS:
-        file = np.frombuffer(data, np.uint8)
-        status, frame = jpeg_library.inspect(file)
-        if status == jpeg_library.OK and frame.orientation == UPRIGHT:
-            shape = frame.height, frame.width, frame.components
-            if jpeg_library.index(file, MCUS_PER_ENTRY, shape)[0] == jpeg_library.OK:
-                return JpegFile(file, shape)
-    return fit(decode(data, name), options)
-
-
-class Unifier:
-    """Makes the images of a stream all files, or all pixels, as the first one is."""
-
-    def __init__(self, stream: str, notes: Counter[str]) -> None:
-        self._stream = stream
-        self._notes = notes
-        self._has_files: bool | None = None
-
-    def take(self, image: Pixels | JpegFile) -> Pixels | JpegFile:
-        """The next image, encoded or decoded if it is not what the first one was."""
-        is_file = isinstance(image, JpegFile)
-        if self._has_files is None:
-            self._has_files = is_file
-        if isinstance(image, JpegFile):
-            return image if self._has_files else image.decode()
-        is_plain = image.dtype == np.uint8 and image.shape[2] in (1, 3)
-        if not self._has_files or not is_plain:
-            return image
-        self._notes[
-            f"images of {self._stream} encoded again as JPEG of quality {AGAIN_QUALITY}, since "
-            "they were no upright baseline JPEG"
-        ] += 1
-        data = jpeg_library.encode(np.ascontiguousarray(image), AGAIN_QUALITY, full_chroma=True)
-        return JpegFile(np.frombuffer(data, np.uint8), (*image.shape[:2], image.shape[2]))
-
-
-def joined(images: Sequence[Pixels | JpegFile]) -> NDArray[Any] | JpegFrames:
-    """Images of one shape and kind as the values of rows: pixels [n,H,W,C], or files."""
-    files = [image for image in images if isinstance(image, JpegFile)]
-    if not files:
-        return np.stack([np.asarray(image) for image in images])
-    return JpegFrames(RaggedArray.from_rows([file.data for file in files]), files[0].shape)
 
 
 def decode(data: bytes, name: str) -> Pixels:
@@ -274,44 +189,3 @@ def _place(
     width, height = target[0] / scale, target[1] / scale
     left, top = (source[0] - width) / 2, (source[1] - height) / 2
     return (left, top, left + width, top + height), target
-
-
-def image_rows(
-    stream: str,
-    times: Times,
-    load: Callable[[int], Pixels | JpegFile],
-    path: Path,
-    notes: Counter[str],
-) -> Iterator[Rows]:
-    """The rows of a stream of images, in chunks of bounded size, read on all cores.
-
-    Args:
-        stream: Its name.
-        times: [n] nanoseconds.
-        load: The image of row 0 to n - 1, as :func:`read` returns it; called from several threads.
-        path: For errors: the recording.
-        notes: Of the recording.
-
-    Raises:
-        RecordingError: As `load` does; and for images of several sizes where no `resize` is asked.
-    """
-    if len(times) == 0:
-        return
-    unifier = Unifier(stream, notes)
-    first = load(0)
-    step = rows_per_chunk(first.nbytes)
-    for a in range(0, len(times), step):
-        part = times[a : a + step]
-        chunk = []
-        for row, image in enumerate(pool().map(load, range(a, a + len(part)))):
-            if image.shape != first.shape or image.dtype != first.dtype:
-                raise RecordingError(
-                    f"{path}: expected images of one size in {stream}, got "
-                    f"{_size(first)} and, in row {a + row}, {_size(image)} (resize makes them one)"
-                )
-            chunk.append(unifier.take(image))
-        yield Rows(stream, part, joined(chunk))
-
-
-def _size(pixels: Pixels | JpegFile) -> str:
-    return f"{pixels.shape[1]}x{pixels.shape[0]}x{pixels.shape[2]} {pixels.dtype}"

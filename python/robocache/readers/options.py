@@ -61,6 +61,11 @@ class ReadOptions:
                 words = ", ".join(str(word) for word in known if word)
                 raise ValueError(f"{name}: expected one of {words}, got {value!r}")
 
+    @property
+    def keeps_files(self) -> bool:
+        """Whether JPEG files of the recording are kept as they are."""
+        return self.encoding.kind in ("auto", "keep") and self.resize is None
+
     def select(self, names: Iterable[str]) -> list[str]:
         """Selects the `names` that `topics` matches, in their order.
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers.clocks import OTHER_CLOCK_NS, Clocks, offset_of
+from robocache.readers.encoded_images import JpegFile, joined
 from robocache.readers.errors import RecordingError
-from robocache.readers.images import JpegFile, joined
 from robocache.readers.recording import StreamMetadata
 from robocache.readers.rows import CHUNK_BYTES, Rows, rows_per_chunk
 
@@ -173,6 +173,7 @@ class StreamBuffer:
         self._emitted_until: int | None = None  # the latest time of emitted rows
         self._other_shape = 0
         self._too_late = 0
+        self._notes: Counter[str] = Counter()  # on images
 
     @property
     def held_bytes(self) -> int:
@@ -275,8 +276,12 @@ class StreamBuffer:
             rows = slice(at, at + len(part))
             at += len(part)
             self._emitted_until = int(times[rows][-1])
-            images: Any = joined(part.tolist()) if part.dtype == object else part
-            yield Rows(self.stream, times[rows], images, None if by_received else received[rows])
+            arrived = None if by_received else received[rows]
+            images: Any = part
+            valid = None
+            if part.dtype == object:
+                images, valid = joined(part.tolist(), self.stream, self._notes)
+            yield Rows(self.stream, times[rows], images, arrived, valid)
 
     def _take_blocks(self, count: int) -> Iterator[NDArray[Any]]:
         """Removes `count` rows, rounded up to blocks, and returns their values in chunks."""
@@ -296,6 +301,7 @@ class StreamBuffer:
     def note(self, notes: Counter[str]) -> None:
         """Adds notes on rows that were left out, at the end of an episode."""
         name = self.stream
+        notes.update(self._notes)
         if self.row_bytes == 0 and self.clock.messages:
             notes[f"streams that are empty in every message: {name}"] += 1
         if self.is_left_out:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from robocache.jpeg.encoded import EncodedFrames, merged
+from robocache.jpeg.frames import JpegFrames
 from robocache.store.dtypes import without_mask
 from robocache.store.library import MAX_SUBSETS
 from robocache.store.source_state import RecordingState
@@ -26,6 +28,7 @@ class Rows:
         entry: The stream.
         rows: The number of rows.
         first, last: Times of the first and the last row in nanoseconds, for an episode.
+        encoded: The frames that were encoded, of a JPEG stream.
         columns: "times", the columns of :mod:`.value_columns`; "received" and "valid" if any row
             has them.
     """
@@ -35,6 +38,7 @@ class Rows:
         self.rows = 0
         self.first = 0
         self.last = 0
+        self.encoded: EncodedFrames | None = None
         names = ["values", "times"]
         if entry.is_ragged:
             names.append("row_lengths")
@@ -201,6 +205,8 @@ class EpisodeWriter:
         mine.columns = columns
         mine.rows += n
         mine.last = int(times[-1])
+        if isinstance(values, JpegFrames):
+            mine.encoded = merged(mine.encoded, values.encoded)
         self.streams[name] = mine
 
     def _fit(self, mine: Rows | None, got: StreamEntry) -> StreamEntry:

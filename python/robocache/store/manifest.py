@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robocache.jpeg.encoded import EncodedFrames
 from robocache.store.library import OpenStore
 from robocache.store.streams import Encoding, StreamEntry, StreamMetadata
 
@@ -126,7 +127,7 @@ def _stream_json(stream: StreamEntry) -> dict[str, Any]:
         "name": stream.name,
         "dtype": stream.dtype,
         "shape": (None, *stream.shape) if stream.is_ragged else stream.shape,
-        **({} if stream.encoding is None else {"encoding": vars(stream.encoding)}),
+        **({} if stream.encoding is None else {"encoding": _encoding_json(stream)}),
         "method": metadata.method or stream.default_method,
         "units": metadata.units,
         "channels": metadata.channels,
@@ -134,6 +135,11 @@ def _stream_json(stream: StreamEntry) -> dict[str, Any]:
         "timeline": metadata.timeline or "time",
         "source": metadata.source,
     }
+
+
+def _encoding_json(stream: StreamEntry) -> dict[str, Any]:
+    encoded = {} if stream.encoded is None else {"encoded": vars(stream.encoded)}
+    return {**vars(stream.encoding), **encoded}
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -186,10 +192,25 @@ def _stream(stream: dict[str, Any]) -> StreamEntry:
     )
     shape = tuple(stream["shape"])
     is_ragged = shape[:1] == (None,)
-    encoding = None
+    encoding = encoded = None
     if (stated := stream.get("encoding")) is not None and is_ragged:
         sizes = tuple(stated["shape"])
         encoding = Encoding(stated["name"], sizes, stated["mcus_per_entry"])
+        encoded = _encoded(stated.get("encoded"))
     return StreamEntry(
-        stream["name"], stream["dtype"], shape[is_ragged:], metadata, is_ragged, encoding
+        stream["name"], stream["dtype"], shape[is_ragged:], metadata, is_ragged, encoding, encoded
+    )
+
+
+def _encoded(stated: dict[str, Any] | None) -> EncodedFrames | None:
+    if stated is None:
+        return None
+    psnr, lowest = stated.get("psnr"), stated.get("lowest_psnr")
+    return EncodedFrames(
+        stated["frames"],
+        stated.get("quality"),
+        stated.get("chroma"),
+        stated["measured"],
+        None if psnr is None else float(psnr),
+        None if lowest is None else float(lowest),
     )

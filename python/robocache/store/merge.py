@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from robocache.store.errors import StoreError
@@ -88,6 +89,7 @@ def _shards(
     folder: Path, manifest: Manifest, statistics: dict[str, StreamStatistics], target: Path
 ) -> Iterator[Shard]:
     """Links or copies a source's shards to the destination, under temporary names."""
+    streams = manifest.streams
     for entry in manifest.shards:
         yield Shard(
             _link_or_copy(folder / entry.file, entry, target),
@@ -95,12 +97,14 @@ def _shards(
             int(entry.header_crc32, 16),
             int(entry.crc32, 16),
             entry.episodes,
-            manifest.streams,
+            streams,
             tuple(manifest.tasks[task] for task in entry.tasks),
             tuple(manifest.subsets[subset] for subset in entry.subsets),
             statistics,
         )
-        statistics = {}  # those of the first shard cover all shards of the source
+        # Statistics and records of the first shard cover all shards of the source.
+        statistics = {}
+        streams = tuple(replace(stream, encoded=None) for stream in streams)
 
 
 def _link_or_copy(source: Path, entry: ShardEntry, target: Path) -> str:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from robocache.jpeg.encoded import merged
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import EpisodeWriter, Rows
 from robocache.store.files import NewFile
@@ -224,6 +225,7 @@ class ShardWriter:
         for ours, columns, new in changes:
             ours.columns = columns
             ours.rows += new.rows
+            ours.encoded = merged(ours.encoded, new.encoded)
             self._known.keep(self._known.fit(new.entry))
             self._lengths.setdefault(new.entry.name, []).append((self.episodes, new.rows))
         self._streams = streams
@@ -284,7 +286,10 @@ class ShardWriter:
             zlib.crc32(header),
             file.crc32,
             self.episodes,
-            tuple(self._known.entries[name] for name in self._streams),
+            tuple(
+                replace(self._known.entries[name], encoded=rows.encoded)
+                for name, rows in self._streams.items()
+            ),
             tuple(self._tasks),
             tuple(self._subset_names),
             statistics,

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.core.ragged import flags_of_items
-from robocache.jpeg import library as jpeg_library
+from robocache.core.ragged import RaggedArray, flags_of_items
+from robocache.jpeg.frames import JpegFrames
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import Rows
 from robocache.store.spool import Bytes, Reader
@@ -18,6 +18,8 @@ from robocache.store.streams import Encoding
 from robocache.store.value_columns import FRAMES_PER_SAMPLE
 
 _CHUNK_BYTES = 1 << 20  # of a column, read at once for the file; small enough for the CPU's cache
+_FILES_BYTES = 4 << 20  # of JPEG files, read at once: their sampled frames are decoded in threads
+_DECODED_BYTES = 32 << 20  # of frames decoded at once
 
 Tensor: TypeAlias = tuple[str, tuple[int, ...], Iterable[Bytes]]
 """Type, shape and data."""
@@ -99,10 +101,21 @@ def _files(
     """Files of frames, of which statistics count one in FRAMES_PER_SAMPLE."""
     reader = Reader(rows.columns["values"])
     valid = _flags(rows)
-    pixels = np.empty((1, *encoding.shape), np.uint8)
-    for row, length in enumerate(np.diff(offsets).tolist()):
-        file = reader.take(length)
-        if row % FRAMES_PER_SAMPLE == 0 and (valid is None or valid[row]):
-            jpeg_library.decode(np.frombuffer(file, np.uint8), pixels[0])
-            statistics.update(pixels)
-        yield file
+    begin = 0
+    while begin < rows.rows:
+        end = int(np.searchsorted(offsets, offsets[begin] + _FILES_BYTES, "right")) - 1
+        end = max(begin + 1, end)
+        size = int(offsets[end] - offsets[begin])
+        data = reader.take(size)
+        sampled = np.arange(-(-begin // FRAMES_PER_SAMPLE) * FRAMES_PER_SAMPLE, end)
+        sampled = sampled[::FRAMES_PER_SAMPLE]
+        if valid is not None:
+            sampled = sampled[valid[sampled]]
+        items = np.frombuffer(data, np.uint8)
+        files = RaggedArray(items, offsets[begin : end + 1] - offsets[begin])
+        if len(sampled):
+            frames = JpegFrames(files, encoding.shape)[sampled - begin]
+            for pixels in frames.chunks(_DECODED_BYTES):
+                statistics.update(pixels)
+        yield data
+        begin = end

@@ -223,7 +223,10 @@ class Reader:
 
     def take(self, n: int) -> bytes:
         """The next `n` bytes."""
-        while len(self._left) < n:
-            self._left += next(self._chunks)
-        taken, self._left = self._left[:n], self._left[n:]
+        parts, size = [self._left], len(self._left)
+        while size < n:
+            parts.append(bytes(next(self._chunks)))
+            size += len(parts[-1])
+        joined = parts[0] if len(parts) == 1 else b"".join(parts)
+        taken, self._left = joined[:n], joined[n:]
         return taken

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from robocache.core.display import ByName, ShortRepr, cut, method_text, short
 from robocache.core.names import MethodName
 from robocache.core.tables import html_table, text_table
+from robocache.jpeg.encoded import EncodedFrames
 from robocache.store.dtypes import STORAGE
 from robocache.store.library import OpenStore
 from robocache.store.manifest import Manifest
@@ -76,6 +77,8 @@ class StreamInfo(ShortRepr):
     """How the images of the stream are stored; `shape` is that of a decoded row."""
     mcus_per_entry: int | None = None
     """Minimum coded units per entry of the index of an encoded image: robocache/jpeg.h."""
+    encoded: EncodedFrames | None = None
+    """The frames that this library encoded, with their PSNR; None if none were."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -181,6 +184,7 @@ def stream_infos(manifest: Manifest, store: OpenStore) -> dict[str, StreamInfo]:
             is_ragged=stream.is_ragged and stream.encoding is None,
             encoding=cast("Literal['jpeg'] | None", stream.encoding and stream.encoding.name),
             mcus_per_entry=None if stream.encoding is None else stream.encoding.mcus_per_entry,
+            encoded=stream.encoded,
         )
     return infos
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from robocache.core.names import METHODS
+from robocache.jpeg.encoded import EncodedFrames
+from robocache.jpeg.encoded import merged as merged_records
 from robocache.store.dtypes import FLOATS, STORAGE
 from robocache.store.errors import StoreError
 
@@ -70,6 +72,7 @@ class StreamEntry:
         metadata: Further metadata.
         is_ragged: Whether rows have different numbers of items: a row is [n, *shape].
         encoding: For rows of bytes that are encoded images; None for others.
+        encoded: The rows that were encoded by this library; None if none were.
     """
 
     name: str
@@ -78,6 +81,7 @@ class StreamEntry:
     metadata: StreamMetadata = StreamMetadata()
     is_ragged: bool = False
     encoding: Encoding | None = None
+    encoded: EncodedFrames | None = None
 
     @property
     def values_shape(self) -> tuple[int, ...]:
@@ -285,7 +289,11 @@ def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
             )
         rate = b.rate if a.rate is None else a.rate
     source = b.source if a.source is None else a.source
-    return replace(known, metadata=StreamMetadata(**merged, rate=rate, source=source))
+    return replace(
+        known,
+        metadata=StreamMetadata(**merged, rate=rate, source=source),
+        encoded=merged_records(known.encoded, new.encoded),
+    )
 
 
 def declared(entry: StreamEntry, metadata: StreamMetadata) -> StreamEntry:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from robocache.core.ragged import RaggedArray, flags_of_items
 from robocache.jpeg import library as jpeg_library
-from robocache.jpeg.frames import JpegFrames, index_frames
+from robocache.jpeg.frames import JpegFrames
 from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.store.dtypes import Array, stored
 from robocache.store.streams import Encoding, StreamEntry
@@ -73,15 +73,17 @@ def _frame_columns(
     name: str, frames: JpegFrames, n: int, valid: NDArray[np.bool_] | None
 ) -> tuple[StreamEntry, dict[str, Array]]:
     _expect_rows(name, len(frames), n, "frames")
-    indices, statuses = index_frames(frames, MCUS_PER_ENTRY)
-    for row, status in enumerate(statuses):
-        is_indexed = status in (jpeg_library.OK, jpeg_library.DAMAGED)
-        if not is_indexed and (valid is None or valid[row]):
-            height, width, channels = frames.frame_shape
-            raise ValueError(
-                f"{name}.values[{row}]: expected a baseline JPEG of {width}x{height}x{channels}, "
-                f"got {jpeg_library.describe(status)} (`valid` marks rows without an image)"
-            )
+    indices, statuses = frames.indexed(MCUS_PER_ENTRY)
+    lacks_index = (statuses != jpeg_library.OK) & (statuses != jpeg_library.DAMAGED)
+    if valid is not None:
+        lacks_index &= valid
+    if lacks_index.any():
+        row = int(np.argmax(lacks_index))
+        height, width, channels = frames.frame_shape
+        raise ValueError(
+            f"{name}.values[{row}]: expected a baseline JPEG of {width}x{height}x{channels}, got "
+            f"{jpeg_library.describe(int(statuses[row]))} (`valid` marks rows without an image)"
+        )
     columns: dict[str, Array] = {
         "values": frames.files.items,
         "row_lengths": frames.files.lengths.astype("<i8"),

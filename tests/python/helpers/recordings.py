@@ -52,6 +52,10 @@ def collect(
         assert len({(part.values.dtype, part.values.shape[1:]) for part in parts}) == 1
         times = np.concatenate([part.times for part in parts])
         assert (np.diff(times) >= 0).all()
+        validity = [
+            np.ones(len(part.times), np.bool_) if part.valid is None else part.valid
+            for part in parts
+        ]
         received = [part.received for part in parts if part.received is not None]
         assert len(received) in (0, len(parts))
         streams[name] = Rows(
@@ -59,6 +63,7 @@ def collect(
             times,
             np.concatenate([part.values for part in parts]),
             np.concatenate(received) if received else None,
+            np.concatenate(validity) if any(p.valid is not None for p in parts) else None,
         )
     return streams
 

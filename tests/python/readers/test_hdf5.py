@@ -205,10 +205,10 @@ def test_another_layout(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with h5py.File(path, "w") as file:
         file["observations/qpos"] = np.zeros((3, 2))
-        file["action"] = np.zeros((3, 2))
+        file["joints"] = np.zeros((3, 2))
     assert message_of(path, AT_20) == (
         f"{path}: expected a group data with a group for each demonstration (data/demo_0), "
-        "got action, observations"
+        "got joints, observations"
     )
     with h5py.File(path, "w") as file:
         file["data/demo_0/obs/x"] = np.zeros((3, 2))

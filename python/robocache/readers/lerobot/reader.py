@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.readers import images
+from robocache.readers.encoded_images import image_rows
 from robocache.readers.errors import RecordingError
 from robocache.readers.lerobot import index as lerobot_index
 from robocache.readers.lerobot.index import Entry, Segment
@@ -269,18 +270,23 @@ class _Episode:
     def _decoded(self, name: str, times: Times, cells: Any, first: int) -> Iterator[Rows]:
         table, root = self.entry.table, self.recording.path
 
-        def load(row: int) -> images.Pixels | images.JpegFile:
-            where = f"{table}, row {first + row} of {name}"
+        def where(row: int) -> str:
+            return f"{table}, row {first + row} of {name}"
+
+        def file(row: int) -> bytes:
             cell = cells[row].as_py() or {}
             data = cell.get("bytes") if isinstance(cell, dict) else None
             if data is None and isinstance(cell, dict) and cell.get("path"):
-                file = lerobot_index.inside(root, cell["path"])
-                data = file.read_bytes() if file.is_file() else None
+                path = lerobot_index.inside(root, cell["path"])
+                data = path.read_bytes() if path.is_file() else None
             if data is None:
-                raise RecordingError(f"{where}: expected an image, got none")
-            return images.read(data, where, self.recording.options)
+                raise RecordingError(f"{where(row)}: expected an image, got none")
+            return bytes(data)
 
-        yield from images.image_rows(name, times, load, table, self.recording.notes)
+        files = map(file, range(len(times)))
+        yield from image_rows(
+            name, times, files, where, table, self.recording.notes, self.recording.options
+        )
 
 
 def _channels(feature: dict[str, Any]) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robocache.readers import images
+from robocache.readers.encoded_images import image_rows
 from robocache.readers.errors import RecordingError, reading
 from robocache.readers.json_file import parse_json
 from robocache.readers.options import ReadOptions
@@ -214,15 +215,11 @@ class RldsEpisode:
         if step.kind == "image":
             if not isinstance(feature, list):
                 raise RecordingError(f"{self._shard.path}: expected images of {what}, got numbers")
-            encoded = feature
-
-            options, notes = self._recording.options, self._recording.notes
-
-            def load(row: int) -> images.Pixels | images.JpegFile:
-                where = f"{self._shard.path}, step {row} of {what}"
-                return images.read(encoded[row], where, options)
-
-            yield from images.image_rows(step.name, times, load, self._shard.path, notes)
+            path = self._shard.path
+            yield from image_rows(
+                step.name, times, feature, lambda row: f"{path}, step {row} of {what}", path,
+                self._recording.notes, self._recording.options,
+            )  # fmt: skip
             return
         with reading(self._shard.path, f"numbers of {what}"):
             limit = self._recording.options.memory_limit

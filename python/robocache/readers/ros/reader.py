@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from robocache.core.matching import is_match
 from robocache.readers import images
 from robocache.readers.clocks import Clocks, Survey
+from robocache.readers.encoded_images import Damaged, try_read
 from robocache.readers.errors import RecordingError
 from robocache.readers.field_groups import COVARIANCE, below
 from robocache.readers.options import ReadOptions
@@ -110,7 +112,8 @@ class MessageRecording(Recording):
             with contextlib.suppress(Exception):  # `read` reports what it can't read
                 for *_, data in first:
                     image = self._decode_image(channel, self._type_store.decoder(channel)(data))
-                    total += 0 if isinstance(image, str) else channel.count * image.nbytes
+                    if not isinstance(image, (str, Damaged)):
+                        total += channel.count * math.prod(image.shape) * image.dtype.itemsize
         return total
 
     # ---- what is read
@@ -317,7 +320,7 @@ class MessageRecording(Recording):
             image = "their format is compressedDepth"
         else:
             name = f"{self.path}, an image of {channel.topic}"
-            return images.read(bytes(message.data), name, self.options)
+            return try_read(bytes(message.data), name, self.options)
         return image if isinstance(image, str) else images.fit(image, self.options)
 
 

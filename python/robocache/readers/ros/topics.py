@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from robocache.readers import images
+from robocache.readers.encoded_images import Unifier
 from robocache.readers.field_groups import below
 from robocache.readers.recording import StreamMetadata
 from robocache.readers.reorder_buffer import ReorderBuffer, StreamBuffer, TopicClock
@@ -258,7 +259,7 @@ class ImagesTopic:
         self._notes = notes
         metadata = StreamMetadata("previous", source=source)
         self._stream_buffer = buffer.add_stream(name, clock, metadata)
-        self._unifier = images.Unifier(name, notes)
+        self._unifier = Unifier(name, notes)
         self._is_ahead = ahead
         self._ahead: deque[tuple[int, int, Future[Any]]] = deque()
 
@@ -275,6 +276,7 @@ class ImagesTopic:
         held = 0
         while self._ahead:
             held += self._collect()
+        self._unifier.finish()
         return held
 
     def _collect(self) -> int:
@@ -286,5 +288,9 @@ class ImagesTopic:
         if isinstance(image, str):
             self._notes[f"images of {self._name} left out: {image}"] += 1
             return 0
+        taken = self._unifier.take(image)
+        if taken is None:
+            self._notes[f"images of {self._name} left out: damaged, before the first one"] += 1
+            return 0
         self._clock.tick(stamp, received)
-        return self._stream_buffer.add(stamp, received, self._unifier.take(image))
+        return self._stream_buffer.add(stamp, received, taken)

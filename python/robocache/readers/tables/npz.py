@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers.encoded_images import (
+    first_file,
+    frame_bytes,
+    image_rows,
+    is_encoded,
+    may_be_files,
+    unpadded,
+)
 from robocache.readers.errors import RecordingError, head, reading
 from robocache.readers.limits import check_resident
 from robocache.readers.numpy_arrays import SUFFIX, array_headers, names_in, read_header
@@ -72,6 +80,8 @@ class Npz(Recording):
         }
         if shared is not None and all(own[name] for name in self._clocks):
             self.notes[f"arrays of times that no other array has left out ({shared})"] = 1
+        self._holds_files: dict[str, bool] = {}
+        self._frame_bytes: dict[str, int] = {}
         for name in options.select(self._clocks):
             self._add_stream(name)
 
@@ -88,7 +98,8 @@ class Npz(Recording):
     def _add_stream(self, name: str) -> None:
         array = self._arrays[name]
         clock = (self._clocks[name] or (None,))[0]
-        if not is_storable(array.dtype):
+        self._holds_files[name] = has_files = self._has_files(name)
+        if not is_storable(array.dtype) and not has_files:
             self.notes[f"arrays of type {array.dtype} left out ({name})"] = 1
             return
         if not array.shape:
@@ -99,7 +110,7 @@ class Npz(Recording):
                 f"{self.path}: expected {array.shape[0]} times in {clock}, as {name} has rows, "
                 f"got {list(self._arrays[clock].shape)}"
             )
-        is_image = images.is_image(array.shape[1:], array.dtype)
+        is_image = images.is_image(array.shape[1:], array.dtype) or has_files
         if is_image and not self.options.images:
             images.leave_out(name, self.notes)
             return
@@ -109,6 +120,22 @@ class Npz(Recording):
             timeline="time" if clock else "rows",
             source=f"array {name}" + (f", times in {clock}" if clock else ""),
         )
+
+    def _has_files(self, name: str) -> bool:
+        """Whether the rows of an array are files of images."""
+        array = self._arrays[name]
+        if 0 in array.shape or not may_be_files(array.dtype, array.shape[1:]):
+            return False
+        with reading(self.path, "an NPZ file"), zipfile.ZipFile(self.path) as file:
+            first = first_file(self._files(file, name))
+        if not is_encoded(first):
+            return False
+        self._frame_bytes[name] = frame_bytes(first, self.options)
+        return True
+
+    def _files(self, file: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+        """The files in the rows of an array."""
+        return (unpadded(row) for _, part in self._parts(file, name) for row in part)
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode of the file, if it has rows."""
@@ -124,6 +151,10 @@ class Npz(Recording):
             array.shape[0] * images.fitted_bytes(array.shape[1:], 1, self.options)
             for array in arrays
             if images.is_image(array.shape[1:], array.dtype)
+        ) + sum(
+            self._arrays[name].shape[0] * self._frame_bytes[name]
+            for name in self.streams
+            if self._holds_files[name]
         )
 
     def read(self) -> Iterator[Rows]:
@@ -138,10 +169,22 @@ class Npz(Recording):
                     values = np.concatenate([part for _, part in parts])
                     rows = sort_rows(Rows(name, times, values), self.notes)
                     times, parts = rows.times, iter([(0, rows.values)])
+                if self._holds_files[name]:
+                    files = (unpadded(row) for _, part in parts for row in part)
+                    yield from self._images(name, times, files)
+                    continue
                 for a, part in parts:
                     if images.is_image(part.shape[1:], part.dtype):
                         part = images.fit_all(part, self.options)
                     yield from chunks(Rows(name, times[a : a + len(part)], part))
+
+    def _images(self, name: str, times: Times, files: Iterable[bytes]) -> Iterator[Rows]:
+        """The rows of an array whose rows are files of images."""
+        path = self.path
+        yield from image_rows(
+            name, times, files, lambda row: f"{path}, row {row} of {name}", path, self.notes,
+            self.options,
+        )  # fmt: skip
 
     def _times(self, file: zipfile.ZipFile, name: str) -> Times:
         """[n] nanoseconds of an array's rows."""
