@@ -36,6 +36,11 @@ def run(path: Path, options: ReadOptions, most: int, as_json: bool) -> None:
         say(console, text, style="dim")
     console.print()
     print_streams(found)
+    encoded = [stream for stream in found.streams if stream.images]
+    if encoded:
+        console.print("\n[bold]images[/bold]")
+        for stream in encoded:
+            say(console, f"{stream.name}: {stream.images}", indent=2)
     if found.tasks:
         console.print("\n[bold]tasks[/bold]")
         for task, count in list(found.tasks.items())[:MOST_TASKS]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from robocache.conversion.worker import Listing, source_of
@@ -12,7 +12,10 @@ from robocache.core.display import byte_count
 
 log = logging.getLogger(__name__)
 
-HINT = "resize makes images smaller, and a conversion without images leaves them out"
+HINT = (
+    "resize makes images smaller, jpeg:95 compresses them, and a conversion without images leaves "
+    "them out"
+)
 
 
 def image_bytes(listings: Sequence[tuple[str, Listing]], converted: set[str]) -> int:
@@ -30,18 +33,31 @@ def image_bytes(listings: Sequence[tuple[str, Listing]], converted: set[str]) ->
     return round(total)
 
 
-def announce(destination: Path, size: int) -> None:
-    """Logs the size of the decoded images and the free space before a conversion with images."""
-    if not size:
+def announce(destination: Path, sizes: Mapping[str, int], chosen: str) -> None:
+    """Logs the size of images in each form, and the free space, before a conversion with images.
+
+    Args:
+        destination: The store.
+        sizes: Bytes of all images by form: "raw" for decoded images; the others are estimates.
+        chosen: The form of the conversion.
+    """
+    if not sizes.get("raw"):
         return
     free = free_bytes(destination)
+    others = [
+        f"{form} about {byte_count(size)}{' (chosen)' if form == chosen else ''}"
+        for form, size in sizes.items()
+        if form != "raw"
+    ]
+    fits = sizes.get(chosen, sizes["raw"]) < free
     log.log(
-        logging.INFO if size < free else logging.WARNING,
-        "%s: decoded images take %s, the disk has %s left%s",
+        logging.INFO if fits else logging.WARNING,
+        "%s: decoded images take %s%s, the disk has %s left%s",
         destination,
-        byte_count(size),
+        byte_count(sizes["raw"]),
+        f" ({', '.join(others)})" if others else "",
         byte_count(free),
-        "" if size < free else f" ({HINT})",
+        "" if fits else f" ({HINT})",
     )
 
 

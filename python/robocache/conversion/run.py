@@ -7,12 +7,13 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from robocache.conversion.disk_space import announce, image_bytes
+from robocache.conversion.image_sizes import form_of, image_sizes
 from robocache.conversion.one_episode import propose_one_episode
 from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
 from robocache.conversion.sources import Found, PathLike, check_sources, find_each, find_takes
@@ -86,6 +87,11 @@ class Conversion(ShortRepr):
     """Number of recordings, by format."""
     image_bytes: int = 0
     """Bytes of the decoded images, as far as readers knew them before the conversion."""
+    image_sizes: dict[str, int] = field(default_factory=dict)
+    """Bytes of the images by form, before the conversion: "raw" for decoded images, and estimates
+    from a few frames of "keep" and "jpeg:95"."""
+    image_form: str = "raw"
+    """The form that was stored."""
 
     def as_json(self) -> dict[str, Any]:
         """The values that `robocache convert --json` prints."""
@@ -211,7 +217,9 @@ def convert(
                 _refuse_others(Path(destination), set(there), listings)
             run.report_changes(listings, there)
             report.image_bytes = image_bytes(listings, set(there))
-            announce(report.destination, report.image_bytes)
+            report.image_sizes = image_sizes(_each_path(listings), options, report.image_bytes)
+            report.image_form = form_of(options, report.image_sizes)
+            announce(report.destination, report.image_sizes, report.image_form)
             run.convert(_groups(listings), there)
         finally:
             pool.close()
@@ -249,6 +257,13 @@ def _refuse_others(
             f"{len(others):,} other episode{'s' * (len(others) > 1)}, such as {others[0]!r} "
             "(append adds to it)"
         )
+
+
+def _each_path(listings: Sequence[tuple[str, Listing]]) -> Iterator[str]:
+    """The recordings that have images."""
+    for path, listing in listings:
+        if listing.image_bytes:
+            yield from listing.parts or (path,)
 
 
 def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
@@ -368,7 +383,8 @@ class _Run:
         left = sum(len(span.keys) for task in tasks for span in task[2])
         done = self._report.already_there = total - left
         what = "converting episodes"
-        if size := self._report.image_bytes:
+        if sizes := self._report.image_sizes:
+            size = sizes.get(self._report.image_form, sizes["raw"])
             what += f", {byte_count(size)} of images"
         with progress_bar(what, self._progress) as update:
             update(done, total)

@@ -17,6 +17,7 @@ from robocache.doctor.times import GAP_PERIODS, gap_rows
 from robocache.readers import ReadOptions
 from robocache.readers.recording import note_lines
 from robocache.store.history import read_markings
+from robocache.store.stream_info import StreamInfo
 
 MOST_EPISODES = 100  # measured episodes, evenly spread
 
@@ -52,6 +53,8 @@ class StreamOverview:
     """Whether arrival times are recorded."""
     valid: float = 1.0
     """The fraction of valid rows."""
+    images: str | None = None
+    """How a store has images that are encoded: files of the recording, or encoded, with PSNR."""
 
 
 @dataclass
@@ -126,9 +129,21 @@ def overview(
             episodes = data.store.episodes
             whole.duration_s = float(np.sum((episodes.ends_ns - episodes.starts_ns) / 1e9))
             for stream in whole.streams:
-                stream.rows = data.store.streams[stream.name].rows
+                info = data.store.streams[stream.name]
+                stream.rows = info.rows
+                stream.images = _images_text(info)
             whole.notes += map(str, read_markings(data.path))
     return whole
+
+
+def _images_text(info: StreamInfo) -> str | None:
+    """How a stream has its images, if they are encoded."""
+    if info.encoding is None:
+        return None
+    if info.encoded is None:
+        return "JPEG files of the recording"
+    kept = info.rows - info.encoded.frames
+    return f"JPEG: {info.encoded}" + (f"; {kept:,} files of the recording" if kept > 0 else "")
 
 
 def _tasks(data: Data) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robocache.readers import images
-from robocache.readers.encoded_images import image_rows
+from robocache.readers.encoded_images import first_file, frame_bytes, image_rows
 from robocache.readers.errors import RecordingError, reading
 from robocache.readers.json_file import parse_json
 from robocache.readers.options import ReadOptions
@@ -148,6 +149,24 @@ class RldsRecording(Recording):
             raise RecordingError(
                 f"{path}: expected dataset_info.json as TFDS writes it, got {error}"
             ) from error
+
+    def image_bytes(self) -> int | None:
+        """Estimates by the images of the first episode, and its part of the files' bytes."""
+        names = [step.name for step in self.steps if step.kind == "image"]
+        if not names:
+            return 0
+        shard = self.shards[0]
+        with contextlib.suppress(Exception):  # `read` reports what it can't read
+            record = read_record(shard.path, shard.offset(0))
+            example = parse_example(record)
+            size = 0
+            for step in self.steps:
+                files = example.get(step.key)
+                if step.kind == "image" and isinstance(files, list):
+                    size += len(files) * frame_bytes(first_file(files), self.options)
+            stored = sum(shard.path.stat().st_size for shard in self.shards)
+            return round(size * stored / len(record))
+        return None
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """Episodes of all splits that are present."""

@@ -1,0 +1,107 @@
+"""Estimates how large images become in each form, from a few frames of a recording."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from robocache.readers import ReadOptions, open_recording
+from robocache.readers.image_encoding import ImageEncoding
+from robocache.store.jpeg_frames import JpegFrames
+from robocache.store.value_columns import MCUS_PER_ENTRY
+
+FRAMES = 4
+"""Frames that are measured of each stream."""
+_SECONDS, _BYTES = 2.0, 256 << 20  # of a recording, after which reading for the estimate ends
+_AUTO, _BEST = ImageEncoding("auto"), ImageEncoding("jpeg", 95)
+
+
+@dataclass
+class _Sampled:
+    """Bytes of a frame in each form, with the index of JPEG; summed over streams."""
+
+    raw: float = 0
+    keep: float = 0
+    jpeg: float = 0
+    chosen: float = 0
+    has_files: bool = False
+
+
+def image_sizes(paths: Iterable[str], options: ReadOptions, total: int) -> dict[str, int]:
+    """Bytes of all images by form: "raw", "keep" if the recordings have JPEG, and "jpeg:95".
+
+    The first of these and the form of `options` are always there where images can be read.
+
+    Args:
+        paths: Recordings; the estimate takes the first that has images.
+        options: Of the conversion.
+        total: Bytes of all decoded images.
+    """
+    if not total:
+        return {}
+    sizes = {"raw": total}
+    for path in paths:
+        sampled = _sample(path, options)
+        if sampled.raw:
+            parts = {"keep": sampled.keep} if sampled.has_files else {}
+            parts["jpeg:95"] = sampled.jpeg
+            if options.encoding.kind == "jpeg":
+                parts[str(options.encoding)] = sampled.chosen
+            sizes |= {form: round(total * part / sampled.raw) for form, part in parts.items()}
+            break
+    return sizes
+
+
+def form_of(options: ReadOptions, sizes: dict[str, int]) -> str:
+    """The form that a conversion stores, a key of :func:`image_sizes`."""
+    if options.encoding.kind == "jpeg":
+        return str(options.encoding)
+    return "keep" if options.keeps_files and "keep" in sizes else "raw"
+
+
+def _sample(path: str, options: ReadOptions) -> _Sampled:
+    sampled, seen = _Sampled(), set[str]()
+    begin, size = time.monotonic(), 0
+    try:
+        with open_recording(path, replace(options, encoding=_AUTO)) as recording:
+            episodes = recording.episodes()
+            with closing(iter(episodes[0].read()) if episodes else iter(())) as chunks:  # type: ignore[type-var]
+                for rows in chunks:
+                    size += rows.values.nbytes
+                    if rows.stream not in seen:
+                        seen.add(rows.stream)
+                        _add(sampled, rows.values, options.encoding)
+                    if time.monotonic() - begin > _SECONDS or size > _BYTES:
+                        break
+    except Exception:  # the conversion reports what cannot be read
+        return _Sampled()
+    return sampled
+
+
+def _add(sampled: _Sampled, values: Any, chosen: ImageEncoding) -> None:
+    """Adds the frames of a stream."""
+    rows = np.unique(np.linspace(0, len(values) - 1, FRAMES).astype(int))
+    some = values[rows]
+    if isinstance(some, JpegFrames):
+        sampled.has_files = True
+        pixels = np.asarray(some)
+        sampled.keep += _frame_bytes(some)
+    elif values.ndim == 4 and values.dtype == np.uint8 and values.shape[3] in (1, 3):
+        pixels = some
+        sampled.keep += pixels.nbytes / len(rows)
+    else:
+        return
+    sampled.raw += pixels.nbytes / len(rows)
+    sampled.jpeg += _frame_bytes(_BEST.encoded(pixels))
+    if chosen.kind == "jpeg":
+        sampled.chosen += _frame_bytes(chosen.encoded(pixels))
+
+
+def _frame_bytes(frames: JpegFrames) -> float:
+    """Mean bytes of a frame and its index."""
+    return (frames.nbytes + frames.indices(MCUS_PER_ENTRY).entries.items.nbytes) / len(frames)
