@@ -149,6 +149,27 @@ ROBOCACHE_C_API int robocache_jpeg_encode(const std::uint8_t* pixels, std::int32
   });
 }
 
+/// Encodes the planes of a video frame; `*encoded` as robocache_jpeg_encode.
+ROBOCACHE_C_API int robocache_jpeg_encode_planes(const std::uint8_t* luma, const std::uint8_t* cb,
+                                                 const std::uint8_t* cr, std::int64_t luma_stride,
+                                                 std::int64_t chroma_stride, std::int32_t height,
+                                                 std::int32_t width, int is_full_range,
+                                                 std::int32_t quality, const std::uint8_t** encoded,
+                                                 std::int64_t* size) {
+  return jpeg_status_of([&] {
+    thread_local std::vector<std::uint8_t> bytes;
+    robocache::JpegEncoding options;
+    options.quality = quality;
+    robocache::JpegEncoder encoder(options);
+    const robocache::VideoPlanes planes{luma,          cb,    cr,     luma_stride,
+                                        chroma_stride, width, height, is_full_range != 0};
+    const JpegStatus status = encoder.encode_planes(planes, bytes);
+    *encoded = bytes.data();
+    *size = static_cast<std::int64_t>(bytes.size());
+    return status;
+  });
+}
+
 /// Writes a JPEG of another kind as a baseline JPEG of the same pixels. `*rewritten` is valid until
 /// this thread rewrites again.
 ROBOCACHE_C_API int robocache_jpeg_rewrite(const void* bytes, std::int64_t size,

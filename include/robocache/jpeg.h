@@ -199,6 +199,19 @@ struct JpegEncoding {
   bool optimize_huffman = false;               // tables for each frame: smaller, slower
 };
 
+/// A frame of video: luma [height, width], and Cb and Cr at half resolution, rounded up. Strides are
+/// in bytes.
+struct VideoPlanes {
+  const std::uint8_t* luma = nullptr;
+  const std::uint8_t* cb = nullptr;
+  const std::uint8_t* cr = nullptr;
+  std::ptrdiff_t luma_stride = 0;
+  std::ptrdiff_t chroma_stride = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  bool is_full_range = false;  // luma 0 to 255, as JPEG has it; else luma 16 to 235, chroma to 240
+};
+
 /// Encodes frames with libjpeg-turbo. One thread at a time uses an encoder.
 class ROBOCACHE_API JpegEncoder {
  public:
@@ -212,6 +225,10 @@ class ROBOCACHE_API JpegEncoder {
   JpegStatus encode(const std::uint8_t* pixels, std::int32_t width, std::int32_t height,
                     std::int32_t channels, std::ptrdiff_t row_stride,
                     std::vector<std::uint8_t>& bytes) noexcept;
+
+  /// Encodes a frame of video with 4:2:0 sampling, whatever the options say, without a conversion
+  /// to RGB. The frame's matrix must be that of BT.601, as JPEG's is. Returns as `encode`.
+  JpegStatus encode_planes(const VideoPlanes& planes, std::vector<std::uint8_t>& bytes) noexcept;
 
  private:
   struct State;

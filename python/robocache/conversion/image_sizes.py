@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from robocache.jpeg.frames import JpegFrames
+from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.readers import ReadOptions, open_recording
 from robocache.readers.image_encoding import ImageEncoding
-from robocache.store.jpeg_frames import JpegFrames
-from robocache.store.value_columns import MCUS_PER_ENTRY
 
 FRAMES = 4
 """Frames that are measured of each stream."""
@@ -104,4 +104,4 @@ def _add(sampled: _Sampled, values: Any, chosen: ImageEncoding) -> None:
 
 def _frame_bytes(frames: JpegFrames) -> float:
     """Mean bytes of a frame and its index."""
-    return (frames.nbytes + frames.indices(MCUS_PER_ENTRY).entries.items.nbytes) / len(frames)
+    return (frames.nbytes + frames.indexed(MCUS_PER_ENTRY)[0].entries.items.nbytes) / len(frames)

@@ -57,6 +57,10 @@ def _load() -> ctypes.CDLL:
             c_void_p, c_int32, c_int32, c_int32, c_int32, c_int,
             POINTER(c_void_p), POINTER(c_int64),
         ],
+        "encode_planes": [
+            c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int32, c_int32, c_int, c_int32,
+            POINTER(c_void_p), POINTER(c_int64),
+        ],
     }  # fmt: skip
     for name, arguments in functions.items():
         function = getattr(library, f"robocache_jpeg_{name}")
@@ -164,6 +168,31 @@ def encode(pixels: Bytes, quality: int, full_chroma: bool) -> bytes:
     )
     if _checked(status) != OK:
         raise ValueError(f"pixels: {describe(status)}")
+    return ctypes.string_at(data, size.value)
+
+
+def encode_planes(
+    planes: tuple[int, int, int],
+    strides: tuple[int, int],
+    shape: tuple[int, int],
+    is_full_range: bool,
+    quality: int,
+) -> bytes:
+    """Encodes a frame of video of the BT.601 matrix as JPEG with 4:2:0 sampling.
+
+    Args:
+        planes: Addresses of luma, Cb and Cr; Cb and Cr have half the resolution, rounded up.
+        strides: Bytes from one row to the next, of luma and of Cb and Cr.
+        shape: Height and width.
+        is_full_range: Whether luma is 0 to 255; else 16 to 235.
+        quality: 1 to 100.
+    """
+    data, size = c_void_p(), c_int64()
+    status = _load().robocache_jpeg_encode_planes(
+        *planes, *strides, *shape, is_full_range, quality, byref(data), byref(size)
+    )
+    if _checked(status) != OK:
+        raise ValueError(f"planes: {describe(status)}")
     return ctypes.string_at(data, size.value)
 
 

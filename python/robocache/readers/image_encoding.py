@@ -19,7 +19,7 @@ class ImageEncoding:
     """How images are stored; its text is an option of conversions."""
 
     kind: Literal["auto", "raw", "keep", "jpeg"] = "raw"
-    """What is stored.
+    """The form of images in the store.
 
     "auto": JPEG of the recording as it is where that changes no pixel, and others as pixels.
     "raw": Pixels.

@@ -13,13 +13,19 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robocache.core.extras import require
+from robocache.core.ragged import RaggedArray
+from robocache.jpeg import library as jpeg_library
+from robocache.jpeg.encoded import FRAMES_PER_MEASUREMENT, record, squared_error
+from robocache.jpeg.frames import JpegFrames
 from robocache.readers.errors import RecordingError, reading
+from robocache.readers.image_encoding import ImageEncoding
 from robocache.readers.images import Pixels, cores, fit, pool
 from robocache.readers.options import ReadOptions
 from robocache.readers.rows import Rows, Times, rows_per_chunk
@@ -31,12 +37,16 @@ _ONLY_FILES = {
 """FFmpeg's options against files that name others: playlists, and addresses on the network."""
 
 
+_BT601 = (2, 5, 6)  # AVColorSpace: unspecified, which FFmpeg takes for BT.601, and its two names
+_FULL_RANGE = 2  # AVColorRange
+
+
 def video_rows(
     stream: str, path: Path, times: Times, shown: Times, tolerance: int, options: ReadOptions
 ) -> Iterator[Rows]:
-    """The rows of a stream that is a video, in chunks of bounded size.
+    """The rows of a stream that is a video, in chunks of bounded size: pixels, or JPEG frames.
 
-    Decoding, conversion to RGB and resizing take all cores.
+    Decoding, conversion to RGB, resizing and encoding take all cores.
 
     Args:
         stream: Its name.
@@ -45,33 +55,43 @@ def video_rows(
         shown: [n] nanoseconds, ascending: when each row's frame is shown, in the video's time.
         tolerance: Nanoseconds that a frame may be shown before or after. Under half of the time
             from one frame to the next, so that no neighbor fits.
-        options: `resize` and `fit`.
+        options: `resize`, `fit` and `encoding`.
 
     Raises:
         RecordingError: If the video cannot be read, or has no frame for a row.
         MissingLibrary: Without PyAV.
     """
-    pending: deque[Future[None]] = deque()
+    pending: deque[Future[_Encoded | None]] = deque()
+    encoded: list[_Encoded] = []
 
     def finish(most: int) -> None:
         while len(pending) > most:
-            pending.popleft().result()
+            file = pending.popleft().result()
+            if file is not None:
+                encoded.append(file)
 
     before = None
+    is_encoded = options.encoding.kind == "jpeg"
     for row, frame in _matched(path, shown, tolerance):
         if row == 0:
             shape = _fitted(frame, options, path).shape
             step = rows_per_chunk(math.prod(shape))
-        if row % step == 0:
+        if row % step == 0 and not is_encoded:
             values = np.empty((min(step, len(times) - row), *shape), np.uint8)
         # Frames wait decoded, at many times the size of small results: so only few may wait. Rows
         # may share a frame, and PyAV must not convert one in two threads at once.
         finish(0 if frame is before else 2 * cores())
-        pending.append(pool().submit(_write, frame, values[row % step], options, path))
+        if is_encoded:
+            is_measured = row % step % FRAMES_PER_MEASUREMENT == 0
+            pending.append(pool().submit(_encode, frame, shape, is_measured, options, path))
+        else:
+            pending.append(pool().submit(_write, frame, values[row % step], options, path))
         before = frame
         if (row + 1) % step == 0 or row + 1 == len(times):
             finish(0)
-            yield Rows(stream, times[row // step * step : row + 1], values)
+            found = _frames(encoded, shape, options.encoding) if is_encoded else values
+            encoded.clear()
+            yield Rows(stream, times[row // step * step : row + 1], found)
 
 
 def frame_times(path: Path) -> Times:
@@ -121,12 +141,75 @@ def _fitted(frame: Any, options: ReadOptions, path: Path) -> Pixels:
 
 def _write(frame: Any, out: Pixels, options: ReadOptions, path: Path) -> None:
     pixels = _fitted(frame, options, path)
-    if pixels.shape != out.shape:
-        raise RecordingError(
-            f"{path}: expected frames of one size, got {out.shape[1]}x{out.shape[0]} and "
-            f"{pixels.shape[1]}x{pixels.shape[0]} (resize makes them one)"
-        )
+    _expect_shape(pixels.shape, out.shape, path)
     out[...] = pixels
+
+
+def _expect_shape(shape: tuple[int, ...], expected: tuple[int, ...], path: Path) -> None:
+    if shape != expected:
+        raise RecordingError(
+            f"{path}: expected frames of one size, got {expected[1]}x{expected[0]} and "
+            f"{shape[1]}x{shape[0]} (resize makes them one)"
+        )
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A frame as JPEG, and its mean squared error if it was measured."""
+
+    file: bytes
+    error: float | None
+
+
+def _encode(
+    frame: Any, shape: tuple[int, ...], is_measured: bool, options: ReadOptions, path: Path
+) -> _Encoded:
+    """Encodes a frame; from its planes where it keeps its size, since RGB takes longer to make."""
+    encoding = options.encoding
+    height, width, channels = shape
+    file = None
+    if _has_planes(frame, options):
+        _expect_shape((frame.height, frame.width, 3), shape, path)
+        luma, cb, cr = frame.planes
+        with _reading(path):
+            file = jpeg_library.encode_planes(
+                (luma.buffer_ptr, cb.buffer_ptr, cr.buffer_ptr),
+                (luma.line_size, cb.line_size),
+                (height, width),
+                frame.format.name == "yuvj420p" or int(frame.color_range) == _FULL_RANGE,
+                encoding.quality,
+            )
+    if file is not None and not is_measured:
+        return _Encoded(file, None)
+    pixels = _fitted(frame, options, path)
+    if file is None:
+        _expect_shape(pixels.shape, shape, path)
+        file = jpeg_library.encode(pixels, encoding.quality, encoding.full_chroma)
+    if not is_measured:
+        return _Encoded(file, None)
+    decoded = np.empty((height, width, channels), np.uint8)
+    jpeg_library.decode(np.frombuffer(file, np.uint8), decoded)
+    return _Encoded(file, squared_error(pixels, decoded))
+
+
+def _has_planes(frame: Any, options: ReadOptions) -> bool:
+    """Whether the planes of a frame are those of a JPEG, up to the range of values."""
+    return (
+        options.resize in (None, (frame.width, frame.height))
+        and not options.encoding.full_chroma
+        and frame.format.name in ("yuv420p", "yuvj420p")
+        and int(frame.colorspace) in _BT601
+        and min(plane.line_size for plane in frame.planes) > 0  # rows from the top
+    )
+
+
+def _frames(encoded: list[_Encoded], shape: tuple[int, ...], encoding: ImageEncoding) -> JpegFrames:
+    """Encoded frames, with the record of their errors."""
+    files = RaggedArray.from_rows([np.frombuffer(each.file, np.uint8) for each in encoded])
+    frames = JpegFrames(files, shape)
+    errors = np.array([each.error for each in encoded if each.error is not None])
+    frames.encoded = record(len(encoded), encoding.quality, shape[2], encoding.full_chroma, errors)
+    return frames
 
 
 def _matched(path: Path, shown: Times, tolerance: int) -> Iterator[tuple[int, Any]]:

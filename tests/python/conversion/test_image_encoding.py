@@ -17,7 +17,7 @@ from recordings import DATA, needs
 from stores import HandStore
 
 import robocache as rc
-from robocache.store.encoded_frames import EncodedFrames
+from robocache.jpeg.encoded import EncodedFrames
 
 pytest.importorskip("PIL.Image", reason="images need Pillow")
 
@@ -143,10 +143,10 @@ def test_sizes_are_said_before(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     sizes = report.image_sizes
     assert sizes["raw"] == report.image_bytes == SCENES.nbytes and report.image_form == "keep"
     frames = rc.EpisodeStore(tmp_path / "s")[0]["cam"].values
-    stored = frames.nbytes + frames.indices(1).entries.items.nbytes
+    stored = frames.nbytes + frames.indexed(1)[0].entries.items.nbytes
     assert sizes["keep"] == pytest.approx(stored, rel=0.1)
     best = rc.JpegFrames.encode(np.asarray(frames), 95)
-    stored = best.nbytes + best.indices(1).entries.items.nbytes
+    stored = best.nbytes + best.indexed(1)[0].entries.items.nbytes
     assert sizes["jpeg:95"] == pytest.approx(stored, rel=0.1)
     assert re.search(
         r"decoded images take 2\d\d\.\d KiB \(keep about [\d.]+ KiB \(chosen\), jpeg:95 about "

@@ -13,9 +13,9 @@ from lerobot_sets import write_v2
 from message_files import MS, START, messages_for, write
 from numpy.typing import NDArray
 
+from robocache.jpeg.frames import JpegFrames
 from robocache.readers import ReadOptions, RecordingError, open_recording
 from robocache.readers.image_encoding import ImageEncoding
-from robocache.jpeg.frames import JpegFrames
 
 pytest.importorskip("PIL.Image", reason="images need Pillow")
 

@@ -14,14 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jpegs import by_pillow
 from lerobot_sets import FEATURES, write_v2, write_v3
 from numpy.typing import NDArray
 from privileges import unprivileged
 from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, RecordingError, images
-from robocache.readers.rows import CHUNK_BYTES, row_times
-from robocache.readers.video import video_rows
+from robocache.readers.encoded_images import image_rows
+from robocache.readers.image_encoding import ImageEncoding
+from robocache.readers.rows import CHUNK_BYTES, Rows, row_times
+from robocache.readers.video import frame_times, video_rows
 
 av = pytest.importorskip("av", reason="videos need av")
 Image = pytest.importorskip("PIL.Image", reason="images need pillow")
@@ -75,6 +78,74 @@ def numbers(path: Path, shown: NDArray[np.int64], options: ReadOptions | None = 
         np.testing.assert_array_equal(part.times, rows[len(found) : len(found) + len(part.times)])
         found += [number_of(frame) for frame in part.values]
     return found
+
+
+# ---- JPEG ---------------------------------------------------------------------------------------
+
+
+def psnr(a: NDArray[Any], b: NDArray[Any]) -> float:
+    return float(10 * np.log10(255**2 / np.square(a.astype(float) - b).mean()))
+
+
+@pytest.mark.parametrize("size", [(64, 48), (62, 46)])
+@pytest.mark.parametrize("is_full_range", [False, True])
+@pytest.mark.parametrize("images", ["jpeg:95", "jpeg:95:444", "resized"])
+def test_frames_as_jpeg(
+    tmp_path: Path, size: tuple[int, int], is_full_range: bool, images: str
+) -> None:
+    """From the video's planes or from RGB, they are the pixels of the raw stream, nearly."""
+    path, (width, height) = tmp_path / "v.mkv", size
+    y, x = np.mgrid[:height, :width]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mjpeg" if is_full_range else "ffv1", rate=30)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuvj420p" if is_full_range else "yuv420p"
+        for number in range(20):
+            ramp = np.stack([x * 4, 255 - y * 5, (x + y) * 2 + number], 2).clip(0, 255)
+            frame = av.VideoFrame.from_ndarray(ramp.astype(np.uint8), format="rgb24")
+            container.mux(stream.encode(frame.reformat(format=stream.pix_fmt)))
+        container.mux(stream.encode())
+    shown = frame_times(path)
+    resize = (32, 24) if images == "resized" else None
+
+    def read(text: str) -> Any:
+        encoding = ImageEncoding.parse(text)
+        options = ReadOptions(encoding=encoding, resize=resize)
+        (rows,) = video_rows("camera", path, shown, shown, TOLERANCE, options)
+        return rows.values
+
+    raw = read("raw")
+    frames = read("jpeg:95" if images == "resized" else images)
+    assert frames.shape == raw.shape and len(raw) == 20
+    decoded = np.asarray(frames)
+    # FFmpeg truncates where libjpeg-turbo rounds: its colors are darker by 1 or so.
+    assert abs(decoded.mean((0, 1, 2)) - raw.mean((0, 1, 2))).max() < 2
+    assert psnr(decoded, raw) > 33
+    assert (frames.encoded.frames, frames.encoded.measured) == (20, 2)
+    assert frames.encoded.psnr == pytest.approx(psnr(decoded[[0, 16]], raw[[0, 16]]))
+    files = [by_pillow(file.tobytes()) for file in frames.files]
+    np.testing.assert_array_equal(decoded, files)
+
+
+def test_frames_of_another_matrix_are_converted(tmp_path: Path) -> None:
+    """JPEG has BT.601: planes of BT.709 are encoded by way of RGB."""
+    path = tmp_path / "v.mp4"
+    colors = np.zeros((48, 64, 3), np.uint8)
+    colors[:, :32] = (250, 30, 30)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.codec_context.colorspace = 1
+        stream.codec_context.color_range = 1
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(colors, format="rgb24")))
+        container.mux(stream.encode())
+    shown = frame_times(path)
+    values = []
+    for text in ("raw", "jpeg:95"):
+        options = ReadOptions(encoding=ImageEncoding.parse(text))
+        (rows,) = video_rows("camera", path, shown, shown, TOLERANCE, options)
+        values.append(np.asarray(rows.values)[0, 20, 10].astype(int))
+    assert abs(values[0] - values[1]).max() < 4
 
 
 # ---- the right frame -----------------------------------------------------------------------------
@@ -446,23 +517,19 @@ def test_damaged_pictures(kind: str) -> None:
 
 def test_pictures_of_several_sizes(tmp_path: Path) -> None:
     sizes = [(20, 30), (20, 30), (10, 10)]
-    times = np.arange(3)
+    files = [encoded(np.full((*size, 3), row, np.uint8), "PNG") for row, size in enumerate(sizes)]
 
-    def load(row: int) -> NDArray[np.uint8]:
-        return np.full((*sizes[row], 3), row, np.uint8)
+    def rows_of(options: ReadOptions) -> list[Rows]:
+        where = "row {}".format
+        return [*image_rows("camera", np.arange(3), files, where, tmp_path, Counter(), options)]
 
     with pytest.raises(RecordingError) as error:
-        list(images.image_rows("camera", times, load, tmp_path, Counter()))
+        rows_of(ReadOptions())
     assert str(error.value) == (
         f"{tmp_path}: expected images of one size in camera, got 30x20x3 uint8 and, in row 2, "
         "10x10x3 uint8 (resize makes them one)"
     )
-    options = ReadOptions(resize=(12, 12), fit="stretch")
-
-    def load_resized(row: int) -> NDArray[np.uint8]:
-        return images.fit(load(row), options)
-
-    (rows,) = images.image_rows("camera", times, load_resized, tmp_path, Counter())
+    (rows,) = rows_of(ReadOptions(resize=(12, 12), fit="stretch"))
     assert rows.values[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
