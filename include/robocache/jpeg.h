@@ -199,8 +199,8 @@ struct JpegEncoding {
   bool optimize_huffman = false;               // tables for each frame: smaller, slower
 };
 
-/// A frame of video: luma [height, width], and Cb and Cr at half resolution, rounded up. Strides are
-/// in bytes.
+/// A frame of video: luma [height, width], and Cb and Cr at half resolution, rounded up. Strides
+/// are in bytes.
 struct VideoPlanes {
   const std::uint8_t* luma = nullptr;
   const std::uint8_t* cb = nullptr;
