@@ -41,12 +41,15 @@ add_library(
   src/jpeg/frames.cpp
   src/jpeg/index.cpp
   src/jpeg/parse.cpp
+  src/jpeg/quality.cpp
   src/jpeg/rewrite.cpp
   src/jpeg/scan_walker.cpp
   src/jpeg/tables.cpp
+  src/jpeg/turbo_memory.cpp
   src/live/batch_keys.cpp
   src/live/buffer_rows.cpp
   src/live/constant_outputs.cpp
+  src/live/jpeg_rows.cpp
   src/live/kept_queries.cpp
   src/live/key_inverses.cpp
   src/live/live_aligner.cpp

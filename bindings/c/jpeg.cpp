@@ -24,7 +24,8 @@ struct RobocacheJpegFrame {
   std::int32_t orientation;  // of EXIF: 1 is upright
   std::int64_t index_size;   // elements of the index with an entry for every `every`-th MCU
   std::int32_t status;       // the JpegStatus of the header
-  std::int32_t reserved;
+  std::int16_t quality;      // of libjpeg, 1 to 100; 0: of another encoder
+  std::int16_t sampling;     // the number of the JpegSampling
 };
 
 }  // extern "C"
@@ -73,8 +74,10 @@ ROBOCACHE_C_API int robocache_jpeg_inspect(const std::uint8_t* bytes, const std:
                header.orientation,
                0,
                static_cast<std::int32_t>(status),
-               0};
+               0,
+               static_cast<std::int16_t>(header.sampling)};
       if (status == JpegStatus::kOk) {
+        frame.quality = static_cast<std::int16_t>(robocache::find_jpeg_quality(header));
         frame.index_size =
             robocache::jpeg_index_size(header.width, header.height, header.sampling, every);
       }

@@ -33,6 +33,7 @@ struct RobocacheLiveOptions {
   std::int64_t max_future_ns;
   std::int64_t kept_queries;
   std::int64_t cuda_slots;
+  std::int64_t encode_images;  // 0 or 1
 };
 
 /// An array of the output; it lives as long as the aligner.
@@ -116,6 +117,7 @@ ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, co
     live.max_future_ns = options->max_future_ns;
     live.kept_queries = options->kept_queries;
     live.cuda_slots = static_cast<int>(options->cuda_slots);
+    live.encode_images = options->encode_images != 0;
     *aligner = new LiveAligner(spec, live);
   });
 }
@@ -163,6 +165,15 @@ ROBOCACHE_C_API std::int32_t robocache_live_push(LiveAligner* aligner, std::int6
                                                  std::int32_t is_valid) {
   return number_of(aligner->push(stream, time_ns, values, static_cast<std::size_t>(bytes), robot,
                                  is_valid != 0));
+}
+
+/// Pushes an image as a JPEG file of `size` bytes.
+ROBOCACHE_C_API std::int32_t robocache_live_push_jpeg(LiveAligner* aligner, std::int64_t stream,
+                                                      std::int64_t time_ns, const void* bytes,
+                                                      std::int64_t size, std::int64_t robot,
+                                                      std::int32_t is_valid) {
+  return number_of(aligner->push_jpeg(stream, time_ns, bytes, static_cast<std::size_t>(size), robot,
+                                      is_valid != 0));
 }
 
 /// Writes the index in a message of each of the stream's channels to `indices`, by the names of the

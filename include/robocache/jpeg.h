@@ -69,6 +69,9 @@ constexpr bool has_image(JpegStatus status) {
 /// Chroma sampling. MCUs (minimum coded units) are 8x8, 8x8, 16x8, 8x16 and 16x16 pixels.
 enum class JpegSampling : std::uint8_t { kGray, k444, k422, k440, k420 };
 
+/// The name of a sampling: "4:2:0"; "4:0:0" of gray frames.
+ROBOCACHE_API const char* name_of(JpegSampling sampling);
+
 /// The size of a component's quantization table and of a Huffman table as files have them.
 inline constexpr int kJpegBlockSize = 64;
 
@@ -97,6 +100,10 @@ struct JpegHeader {
 
 /// Parses a header up to the first scan. The bytes may be anything.
 ROBOCACHE_API JpegStatus parse_jpeg(const void* bytes, std::size_t size, JpegHeader& header);
+
+/// The quality, 1 to 100, for which libjpeg computes the quantization tables of a frame, as it does
+/// for Pillow, OpenCV and ROS; 0 if there is none, as for frames of FFmpeg and of many cameras.
+ROBOCACHE_API std::int32_t find_jpeg_quality(const JpegHeader& header);
 
 /// The index of a frame: where threads can start to decode, and with which DC predictions.
 ///

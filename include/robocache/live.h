@@ -100,6 +100,10 @@ struct LiveOptions {
   // stream that a policy's output is relative to, for each robot.
   std::int64_t kept_queries = 64;
 
+  // Whether `push` encodes the images of streams with an `encoding` as the images of training were,
+  // and decodes them, so that the policy sees what it was trained on. `push_jpeg` never does.
+  bool encode_images = false;
+
   // The number of pinned buffers for `query_on_cuda`, each of `output_bytes()`, and so the largest
   // number of its copies in flight. 0 disables it. They belong to the device that is current at
   // construction.
@@ -156,8 +160,11 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
   kWrongType,      // push: the elements are not of the stream's dtype
   kUnknownTicket,  // undo: of a query that is none of the last `kept_queries` of this aligner, or
                    // that precedes a reset
-  kPadded,  // undo: a value that the key is relative to was padding in the query, as it never
-            // was in valid samples of training; the output is written
+  kPadded,       // undo: a value that the key is relative to was padding in the query, as it never
+                 // was in valid samples of training; the output is written
+  kNotJpeg,      // push_jpeg: bytes that libjpeg-turbo does not decode to an image
+  kDamagedJpeg,  // push_jpeg: a frame that is cut short or has errors
+  kRotatedJpeg,  // push_jpeg: a frame that EXIF says to rotate
 };
 
 /// The name of a status, without its k: "RowsLost".
@@ -186,7 +193,7 @@ struct [[nodiscard]] LiveResult {
 struct LiveStats {
   std::int64_t pushed = 0;       // rows put in the ring
   std::int64_t overwritten = 0;  // oldest rows in a full ring, replaced before a query took them
-  std::int64_t refused = 0;      // rows of a wrong size or type
+  std::int64_t refused = 0;      // rows of a wrong size or type, and JPEG frames in error
 
   // Counted by queries, as they take rows out of the ring.
   std::int64_t taken = 0;
@@ -279,7 +286,7 @@ class ROBOCACHE_API LiveSelection {
 ///
 /// After construction, `push`, `query`, `undo`, `reset`, `ready`, `status` and `stats` allocate
 /// nothing, take no lock, make no system call and throw nothing; `push` is wait-free. (The
-/// functions `..._on_cuda` call CUDA.)
+/// functions `..._on_cuda` call CUDA; `push_jpeg` allocates at first.)
 class ROBOCACHE_API LiveAligner {
  public:
   /// Allocates all memory: for each robot and stream, `2 * buffer_rows` rows for the buffer; and
@@ -341,6 +348,17 @@ class ROBOCACHE_API LiveAligner {
     static_assert(std::is_arithmetic_v<T>, "a row has numbers or bools");
     return push_elements(stream, time_ns, values, count, element_type<T>(), robot, is_valid);
   }
+
+  /// Pushes an image as a JPEG file, such as the data of a ROS CompressedImage: decodes it with
+  /// libjpeg-turbo, as the loader does, in the calling thread. The stream has rows [H,W,C] of
+  /// uint8, C of 1 or 3, whether its images were JPEG in training or not. Allocates memory at the
+  /// first frame of a robot's stream, and for frames that are not baseline JPEG.
+  ///
+  /// Returns kWrongSize for another size or number of channels, kWrongType for a stream of other
+  /// rows, kNotJpeg, kDamagedJpeg or kRotatedJpeg. Frames that are refused are counted in
+  /// `LiveStats::refused`.
+  LiveStatus push_jpeg(std::int64_t stream, std::int64_t time_ns, const void* bytes,
+                       std::size_t size, std::int64_t robot = 0, bool is_valid = true) noexcept;
 
   /// The order of a stream's channels in messages whose elements have these names, such as a ROS
   /// JointState's. Elements with other names are allowed, and ignored. Allocates memory.

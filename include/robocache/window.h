@@ -10,10 +10,17 @@
 
 #include "robocache/align.h"
 #include "robocache/export.h"
+#include "robocache/jpeg.h"
 #include "robocache/store.h"
 #include "robocache/tensor_view.h"
 
 namespace robocache {
+
+/// The encoding of a camera's images in the training data.
+struct ImageEncoding {
+  std::int32_t quality = 0;              // of libjpeg, 1 to 100; 0: another one, or several
+  std::optional<JpegSampling> sampling;  // none: several
+};
 
 /// The options of a stream's window: K offsets from the anchor, rows of D elements.
 ///
@@ -35,6 +42,10 @@ struct WindowSpec {
   std::vector<std::string> channels;
   std::string units;
   double nominal_rate = 0.0;
+
+  // The encoding of images that were JPEG in the training data; none: they were raw. Windows do not
+  // depend on it.
+  std::optional<ImageEncoding> encoding;
 
   // Offsets from the anchor: nanoseconds with Timeline::kTime, rows with Timeline::kRows. With a
   // kSum run they ascend.

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "jpeg/turbo.h"
+#include "jpeg/turbo_memory.h"
 #include "robocache/jpeg.h"
 
 namespace robocache {
@@ -29,6 +30,7 @@ struct Span {
 struct JpegDecoder::State {
   jpeg_decompress_struct info{};
   TurboErrors errors;
+  TurboMemory memory;
   jpeg_progress_mgr progress{};
   std::vector<std::uint8_t> rows;  // of kRowsAtOnce, where they differ from the output's
 
@@ -36,6 +38,7 @@ struct JpegDecoder::State {
     info.err = errors.reset();
     if (setjmp(errors.jump) != 0) throw std::bad_alloc();
     jpeg_create_decompress(&info);
+    memory.attach(reinterpret_cast<j_common_ptr>(&info));
     progress.progress_monitor = check_scans;
     info.progress = &progress;
   }

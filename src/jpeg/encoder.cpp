@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "jpeg/turbo.h"
+#include "jpeg/turbo_memory.h"
 #include "robocache/jpeg.h"
 
 namespace robocache {
@@ -78,6 +79,7 @@ void copy_rows(const std::uint8_t* plane, std::ptrdiff_t stride, std::int32_t wi
 struct JpegEncoder::State {
   jpeg_compress_struct info{};
   TurboErrors errors;
+  TurboMemory memory;
   Destination destination;
   JpegEncoding options;
   std::vector<std::uint8_t> rows;  // of an MCU row of video planes
@@ -86,6 +88,7 @@ struct JpegEncoder::State {
     info.err = errors.reset();
     if (setjmp(errors.jump) != 0) throw std::bad_alloc();
     jpeg_create_compress(&info);
+    memory.attach(reinterpret_cast<j_common_ptr>(&info));
     destination.base.init_destination = Destination::start;
     destination.base.empty_output_buffer = Destination::grow;
     destination.base.term_destination = Destination::finish;

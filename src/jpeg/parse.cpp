@@ -234,6 +234,7 @@ class Parser {
     header_.width = static_cast<std::int32_t>(segment.pair());
     const std::uint32_t count = segment.byte();
     if (segment.failed()) return JpegStatus::kInvalidHeader;
+    header_.components = static_cast<std::int32_t>(count);
     switch (marker) {
       case 0xc0:
       case 0xc1:
@@ -254,7 +255,6 @@ class Parser {
     if (header_.width == 0 || header_.height == 0) return JpegStatus::kInvalidHeader;
     if (header_.width > kMaxJpegSide || header_.height > kMaxJpegSide) return JpegStatus::kTooLarge;
     if (count != 1 && count != 3) return JpegStatus::kComponents;
-    header_.components = static_cast<std::int32_t>(count);
     if (segment.left() != std::size_t{3} * count) return JpegStatus::kInvalidHeader;
     for (std::uint32_t i = 0; i < count; ++i) {
       Component& component = components_[i];

@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "live/buffer_rows.h"
 #include "live/constant_outputs.h"
+#include "live/jpeg_rows.h"
 #include "live/kept_queries.h"
 #include "live/key_inverses.h"
 #include "live/live_batch.h"
@@ -39,6 +40,7 @@ struct LiveAligner::Contents {
         constants(streams, layout, chain, wanted.dataset_index),
         sources(make_sources()),
         ordered(streams, wanted.robots),
+        jpegs(streams, wanted),
         windows(streams, layout, chain, sources, wanted),
         all_keys(select_all(streams, batch, layout)),
         statuses(streams, sources, wanted.robots),
@@ -105,6 +107,7 @@ struct LiveAligner::Contents {
   const ConstantOutputs constants;
   LiveSources sources;
   OrderedRows ordered;
+  const JpegRows jpegs;
   LiveWindows windows;
   const Selection all_keys;
   StreamStatuses statuses;
@@ -114,6 +117,20 @@ struct LiveAligner::Contents {
   std::optional<PinnedSlots> slots;
   std::atomic<std::int64_t> misdirected{0};  // any thread increments it
 };
+
+namespace {
+
+/// Appends the decoded row of a ring, or counts its error.
+LiveStatus push_decoded(RowRing& ring, LiveStatus status, std::int64_t time_ns, bool is_valid) {
+  if (status == LiveStatus::kOk) {
+    ring.push_next(time_ns, is_valid);
+  } else {
+    ring.refuse();
+  }
+  return status;
+}
+
+}  // namespace
 
 LiveAligner::LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options)
     : contents_(std::make_unique<Contents>(streams, options)) {}
@@ -191,8 +208,25 @@ LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const vo
     ring.refuse();
     return LiveStatus::kWrongSize;
   }
-  ring.push(time_ns, values, is_valid);
-  return LiveStatus::kOk;
+  if (!all.jpegs.encodes(stream)) {
+    ring.push(time_ns, values, is_valid);
+    return LiveStatus::kOk;
+  }
+  const LiveStatus status = all.jpegs.encode(stream, robot, values, ring.next_row());
+  return push_decoded(ring, status, time_ns, is_valid);
+}
+
+LiveStatus LiveAligner::push_jpeg(std::int64_t stream, std::int64_t time_ns, const void* bytes,
+                                  std::size_t size, std::int64_t robot, bool is_valid) noexcept {
+  Contents& all = *contents_;
+  LiveSource* const source = all.source(stream);
+  // The other function reports and counts the errors of the other arguments.
+  if (source == nullptr || !all.has_robot(robot) || bytes == nullptr) {
+    return push(stream, time_ns, bytes, 0, robot, is_valid);
+  }
+  RowRing& ring = source->ring(robot);
+  const LiveStatus status = all.jpegs.decode(stream, robot, bytes, size, ring.next_row());
+  return push_decoded(ring, status, time_ns, is_valid);
 }
 
 bool LiveAligner::ready() const noexcept {
@@ -436,6 +470,12 @@ const char* name_of(LiveStatus status) {
       return "UnknownTicket";
     case LiveStatus::kPadded:
       return "Padded";
+    case LiveStatus::kNotJpeg:
+      return "NotJpeg";
+    case LiveStatus::kDamagedJpeg:
+      return "DamagedJpeg";
+    case LiveStatus::kRotatedJpeg:
+      return "RotatedJpeg";
   }
   return "an unknown status";
 }

@@ -65,10 +65,17 @@ class RowRing {
   /// Called by the producer: appends a row of `row_bytes` bytes, in place of the oldest row where
   /// the ring is full.
   void push(std::int64_t time_ns, const void* values, bool is_valid) {
-    std::byte* const slot = slot_at(producer_.spare);
+    std::memcpy(next_row(), values, row_bytes_);
+    push_next(time_ns, is_valid);
+  }
+
+  /// Called by the producer: memory for the values of the next row, [row_bytes].
+  std::byte* next_row() { return slot_at(producer_.spare) + sizeof(Header); }
+
+  /// Called by the producer: appends the row whose values are in `next_row()`.
+  void push_next(std::int64_t time_ns, bool is_valid) {
     const Header header{time_ns, is_valid};
-    std::memcpy(slot, &header, sizeof header);
-    std::memcpy(slot + sizeof header, values, row_bytes_);
+    std::memcpy(slot_at(producer_.spare), &header, sizeof header);
     const std::uint64_t before = cells_[producer_.cell].exchange(
         full_cell(producer_.lap, producer_.spare), std::memory_order_acq_rel);
     producer_.spare = slot_in(before);

@@ -35,6 +35,7 @@ class Checker {
     check_names();
     for (number_ = 0; number_ < windows_.size(); ++number_) {
       check_row();
+      check_encoding();
       check_offsets();
       check_methods();
       check_durations();
@@ -105,6 +106,27 @@ class Checker {
     const auto names = static_cast<std::int64_t>(window().channels.size());
     if (names == 0 || names == elements_of(window())) return;
     refuse("channels", "null or " + std::to_string(elements_of(window())) + " names");
+  }
+
+  void check_encoding() const {
+    const WindowSpec& of = window();
+    if (!of.encoding) return;
+    const bool is_image = of.dtype == DataType::kUInt8 && of.shape.size() == 3 &&
+                          of.shape[0] <= kMaxJpegSide && of.shape[1] <= kMaxJpegSide &&
+                          (of.shape[2] == 1 || of.shape[2] == 3);
+    if (!is_image) {
+      refuse("encoding",
+             "null for rows that are no images [H,W,C] of U8, C of 1 or 3, H and W at "
+             "most 4096");
+    }
+    if (of.encoding->quality < 0 || of.encoding->quality > 100) {
+      refuse("encoding", "a quality of 1 to 100, or null");
+    }
+    if (!of.encoding->sampling) return;
+    const bool is_gray = *of.encoding->sampling == JpegSampling::kGray;
+    if (is_gray != (of.shape[2] == 1)) {
+      refuse("encoding", "chroma \"4:0:0\" with 1 channel, and another one with 3");
+    }
   }
 
   void check_offsets() const {

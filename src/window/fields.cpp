@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "align/method_names.h"
+#include "jpeg/names.h"
 #include "store/stream_values.h"
 #include "window/windows.h"
 
@@ -68,6 +69,35 @@ struct ChannelNames {  // empty: null
   }
   static Json write(const std::vector<std::string>& names) {
     return names.empty() ? Json() : Json(names);
+  }
+};
+
+struct OptionalEncoding {
+  static constexpr char kSchema[] = R"({"oneOf": [{"type": "null"}, {"type": "object",
+    "additionalProperties": false, "required": ["format", "quality", "chroma"], "properties": {
+      "format": {"const": "jpeg"},
+      "quality": {"type": ["integer", "null"], "minimum": 1, "maximum": 100},
+      "chroma": {"enum": ["4:0:0", "4:4:4", "4:2:2", "4:4:0", "4:2:0", null]}}}]})";
+  static std::optional<ImageEncoding> read(const Value& value) {
+    if (value.is_null()) return std::nullopt;
+    check_members(value, {"format", "quality", "chroma"}, kPolicySpecVersion);
+    const Value format = value.member("format");
+    if (format.text() != "jpeg") format.refuse("\"jpeg\"");
+    ImageEncoding encoding;
+    const Value quality = value.member("quality");
+    if (!quality.nullable().is_null()) {
+      encoding.quality = static_cast<std::int32_t>(quality.integer(100));
+      if (encoding.quality == 0) quality.refuse("1 to 100, or null");
+    }
+    const Value chroma = value.member("chroma");
+    if (!chroma.nullable().is_null()) encoding.sampling = store::choice(chroma, kJpegSamplingNames);
+    return encoding;
+  }
+  static Json write(const std::optional<ImageEncoding>& encoding) {
+    if (!encoding) return {};
+    return {{"format", "jpeg"},
+            {"quality", encoding->quality == 0 ? Json() : Json(encoding->quality)},
+            {"chroma", encoding->sampling ? Json(name_of(*encoding->sampling)) : Json()}};
   }
 };
 
@@ -206,6 +236,10 @@ constexpr WindowField kFields[] = {
     optional_field<&WindowSpec::units, Text>("units", "The units of the values; null: unknown."),
     optional_field<&WindowSpec::nominal_rate, Rate>(
         "nominal_rate", "The rate in Hz that the store states; null: none."),
+    optional_field<&WindowSpec::encoding, OptionalEncoding>(
+        "encoding",
+        "How the images were encoded in training: the quality of libjpeg (null: another, or "
+        "several) and the chroma sampling (null: several); null: they were raw."),
     field<&WindowSpec::timeline, TimelineName>("timeline", "Whether offsets are ns or rows."),
     field<&WindowSpec::offsets, Integers>({nullptr, "offsets"}, {nullptr, "steps"},
                                           "From the anchor: ns, or rows."),

@@ -42,6 +42,12 @@ void expect_sound(const LiveStream& stream) {
       !has(stream.channels, elements)) {
     std::abort();
   }
+  if (!stream.encoding) return;
+  const std::int32_t quality = stream.encoding->quality;
+  if (stream.shape.size() != 3 || stream.dtype != DataType::kUInt8 || quality < 0 ||
+      quality > 100) {
+    std::abort();
+  }
 }
 
 }  // namespace
@@ -61,6 +67,7 @@ std::vector<Parts> fuzz_seeds() {
   const std::string camera = stream_text("camera", R"("dtype": "U8", "shape": [4, 6, 3],
     "timeline": "time", "offsets": [0], "causal": true, "max_gap_ns": null, "tolerance_ns": 0,
     "out_dtype": "F32", "channels_first": true, "method": "previous", "relative_to": null,
+    "encoding": {"format": "jpeg", "quality": 90, "chroma": "4:2:0"},
     "normalize": null, "normalization": {"subtract": [0], "multiply": [0.5]})");
   const std::string head = R"({"robocache_policy_spec": 2, "library": "0.1.0", "with_age": true,
     "transforms": [)";
@@ -84,9 +91,10 @@ std::vector<Parts> fuzz_seeds() {
 }
 
 std::vector<std::string> fuzz_words() {
-  return {"\"linear\"", "\"sum\"",  "\"mean\"", "\"slerp_xyzw\"", "\"F16\"",   "\"BOOL\"",
-          "\"time\"",   "\"rows\"", "\"nan\"",  "\"name\":",      "[]",        "null",
-          "true",       "-1",       "67108865", "1e308",          "\"joints\""};
+  return {"\"linear\"", "\"sum\"",  "\"mean\"", "\"slerp_xyzw\"", "\"F16\"",    "\"BOOL\"",
+          "\"time\"",   "\"rows\"", "\"nan\"",  "\"name\":",      "[]",         "null",
+          "true",       "-1",       "67108865", "1e308",          "\"joints\"", "\"4:0:0\"",
+          "101"};
 }
 
 std::string fuzz_join(const Parts& parts) { return parts[0]; }

@@ -31,10 +31,18 @@ FRAME = np.dtype(
         ("orientation", "<i4"),
         ("index_size", "<i8"),
         ("status", "<i4"),
-        ("reserved", "<i4"),
+        ("quality", "<i2"),
+        ("sampling", "<i2"),
     ]
 )
-"""Properties of a frame by its header; `index_size` is the number of elements of its index."""
+"""Properties of a frame by its header.
+
+`index_size` is the number of elements of its index, `quality` that of libjpeg's tables (0: it has
+others), `sampling` a number of `SAMPLINGS`.
+"""
+
+SAMPLINGS: Final = ("4:0:0", "4:4:4", "4:2:2", "4:4:0", "4:2:0")
+"""Chroma samplings, in the order of the library's numbers; 4:0:0 is gray."""
 
 
 @functools.cache

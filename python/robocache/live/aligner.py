@@ -26,6 +26,7 @@ from robocache.live.arguments import (
 )
 from robocache.live.batch import LiveBatch, LiveTicket
 from robocache.live.channel_order import ChannelOrder, find_order
+from robocache.live.jpeg_files import check_file, check_files, file_of, files_of
 from robocache.live.library import Aligner, LiveStatus
 from robocache.live.outputs import Outputs
 from robocache.live.stats import LiveStats, StatsByStream, total_stats
@@ -72,10 +73,14 @@ class LiveAligner:
         reuse_buffers: Whether each query writes to the same tensors, instead of new ones.
         kept_queries: The number of last queries that :meth:`undo` knows, for policies that answer
             while later queries are made: at 50 Hz, 64 are those of 1.28 s.
+        encode_images: Whether raw images of streams that were JPEG in training are encoded with
+            the same quality and decoded, so that the policy sees what it was trained on. Images
+            that are pushed as JPEG are not encoded again.
 
     Raises:
         ValueError, TypeError: An invalid spec, or an option that contradicts it; default capacities
-            of more than 1 GiB for a robot, which a rate or offsets that are too high ask for.
+            of more than 1 GiB for a robot, which a rate or offsets that are too high ask for;
+            `encode_images` with a spec that lacks the quality of images.
         RuntimeError: `device` is a CUDA device, and CUDA is not available.
 
     Example:
@@ -97,6 +102,7 @@ class LiveAligner:
         max_future_s: float = 10.0,
         reuse_buffers: bool = False,
         kept_queries: int = 64,
+        encode_images: bool = False,
     ) -> None:
         self.spec, name = load_spec(spec)
         """The policy spec that defines the batches."""
@@ -106,6 +112,7 @@ class LiveAligner:
         """The device of the batches."""
         self._streams = PushStreams(self.spec, self.robots)
         check_bool("reuse_buffers", reuse_buffers)
+        check_bool("encode_images", encode_images)
         self.kept_queries = check_integer("kept_queries", kept_queries, 1, _MAX_KEPT_QUERIES)
         """The number of last queries that :meth:`undo` knows."""
         rows = self._streams.capacities(buffer_rows, ring_rows)
@@ -120,6 +127,7 @@ class LiveAligner:
                 self.kept_queries,
                 rows,
                 _SLOTS if is_cuda else 0,
+                encode_images,
             )
         self._index = self.device.index if is_cuda else None
         self._lock = threading.Lock()  # held by query, undo, reset and now_ns
@@ -157,7 +165,8 @@ class LiveAligner:
         Args:
             stream: The stream's name.
             time_ns: The time of measurement, in ns, on the clock that queries use.
-            values: The row, of the stream's shape. Floats are rounded to the stream's dtype.
+            values: The row, of the stream's shape. Floats are rounded to the stream's dtype. An
+                image may be a JPEG file, as bytes or a 1-D array of uint8, which is decoded.
             robot: The index of the robot, 0 to R - 1.
             valid: Whether the row is valid; steps computed from rows that are not are padded.
             order: The order of `values`, one for each of its names, by :meth:`channel_order`;
@@ -165,7 +174,7 @@ class LiveAligner:
 
         Raises:
             ValueError: An unknown stream or robot, a stream whose window reaches into the future,
-                or a row of another shape.
+                a row of another shape, or a file that is not JPEG, of another size or damaged.
             TypeError: A time that is not an integer, a `valid` that is not a bool, or values of
                 another kind.
         """
@@ -178,6 +187,7 @@ class LiveAligner:
         # `row` keeps the memory alive until the library has copied it. A contiguous array of the
         # stream's dtype and shape needs no conversion.
         row: Any = values
+        file = None
         if order is not None:
             order.check(to)
             row = rows_of(f"{stream}: values", to.spec, values, (len(order.names),))
@@ -187,17 +197,26 @@ class LiveAligner:
             or row.shape != to.shape
             or (to.is_bfloat16 or not row.flags.c_contiguous)
         ):
-            row = rows_of(f"{stream}: values", to.spec, values, to.shape)
+            file = file_of(to, values)
+            if file is None:
+                row = rows_of(f"{stream}: values", to.spec, values, to.shape)
         if valid is not True and valid is not False and not isinstance(valid, np.bool_):
             raise TypeError(f"valid: expected a bool, got {type(valid).__name__}")
         time_ns = parse_time(time_ns)
         with to.lock:
             if order is not None:
                 row = order.apply(row, to.ordered)
-            status = self._aligner.push(
-                to.number, time_ns, row.ctypes.data, to.size, robot, bool(valid)
-            )
+            if file is not None:
+                status = self._aligner.push_jpeg(
+                    to.number, time_ns, file.ctypes.data, len(file), robot, bool(valid)
+                )
+            else:
+                status = self._aligner.push(
+                    to.number, time_ns, row.ctypes.data, to.size, robot, bool(valid)
+                )
         if status != LiveStatus.OK:
+            if file is not None:
+                check_file(status, to, file)
             streams.refuse_push(status, to, robot)
 
     def push_many(
@@ -215,7 +234,8 @@ class LiveAligner:
         Args:
             stream: The stream's name.
             times_ns: The times of measurement, [N] integers, in ns.
-            values: The rows, [N, the row's shape...].
+            values: The rows, [N, the row's shape...]; images may be JPEG files: a list, or
+                JpegFrames.
             robot: The index of the robot; or the index for each row, [N] integers.
             valid: Which rows are valid, [N] bool; None: all.
             order: The order of rows [N, names], by :meth:`channel_order`; None: the stream's.
@@ -225,6 +245,11 @@ class LiveAligner:
         """
         to = self._streams.find_pushed(stream)
         times = integers(f"{stream}: times_ns", times_ns)
+        files = None if order is not None else files_of(to, values)
+        if files is not None:
+            for row in check_files(to, times, files, robot, valid):
+                self.push(stream, row.time_ns, row.file, row.robot, valid=row.valid)
+            return
         if order is not None:
             order.check(to)
         row_shape = to.spec.shape if order is None else (len(order.names),)

@@ -42,6 +42,9 @@ class LiveStatus(enum.IntEnum):
     WRONG_TYPE = 17
     UNKNOWN_TICKET = 18
     PADDED = 19
+    NOT_JPEG = 20
+    DAMAGED_JPEG = 21
+    ROTATED_JPEG = 22
 
 
 class _Rows(ctypes.Structure):
@@ -55,6 +58,7 @@ class _Options(ctypes.Structure):
         ("max_future_ns", c_int64),
         ("kept_queries", c_int64),
         ("cuda_slots", c_int64),
+        ("encode_images", c_int64),
     )
 
 
@@ -126,6 +130,7 @@ def _load() -> ctypes.CDLL:
         "key_count": (c_int64, [c_void_p]),
         "key": (None, [c_void_p, c_int64, POINTER(_Key)]),
         "push": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_int32]),
+        "push_jpeg": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_int32]),
         "push_many": (
             c_int32,
             [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
@@ -172,6 +177,7 @@ class Aligner:
         kept_queries: The number of last queries whose answers `undo` inverts.
         rows: The capacity (buffer, ring) of each stream of the spec, in rows; 0: the default.
         cuda_slots: The number of copies to the current GPU that may be in flight; 0: no GPU.
+        encode_images: Whether raw images are encoded and decoded as in training.
 
     Raises:
         ValueError, TypeError, RuntimeError: The library's error.
@@ -187,6 +193,7 @@ class Aligner:
         kept_queries: int,
         rows: Sequence[tuple[int, int]],
         cuda_slots: int,
+        encode_images: bool,
     ) -> None:
         library = _load()
         pointer = c_void_p()
@@ -194,7 +201,11 @@ class Aligner:
             text,
             len(text),
             name.encode(errors="replace"),
-            byref(_Options(robots, query_every_ns, max_future_ns, kept_queries, cuda_slots)),
+            byref(
+                _Options(
+                    robots, query_every_ns, max_future_ns, kept_queries, cuda_slots, encode_images
+                )
+            ),
             (_Rows * len(rows))(*(_Rows(*of_stream) for of_stream in rows)),
             byref(pointer),
         )
@@ -209,6 +220,7 @@ class Aligner:
         self._ticket = _Ticket()  # of the last query
         self._ticket_pointer = byref(self._ticket)
         self._push = library.robocache_live_push
+        self._push_jpeg = library.robocache_live_push_jpeg
         self._query = library.robocache_live_query
         self._query_on_cuda = library.robocache_live_query_on_cuda
         self.output_bytes: int = library.robocache_live_output_bytes(pointer)
@@ -241,6 +253,13 @@ class Aligner:
     ) -> int:
         """Pushes the row of `size` bytes at an address; returns a LiveStatus."""
         status: int = self._push(self._pointer, stream, time_ns, values, size, robot, is_valid)
+        return status
+
+    def push_jpeg(
+        self, stream: int, time_ns: int, file: int, size: int, robot: int, is_valid: bool
+    ) -> int:
+        """Pushes the JPEG file of `size` bytes at an address; returns a LiveStatus."""
+        status: int = self._push_jpeg(self._pointer, stream, time_ns, file, size, robot, is_valid)
         return status
 
     def push_many(

@@ -25,6 +25,7 @@ from robocache.loader.mixture.part_batch import as_in_mixture, own_streams
 from robocache.loader.policy_spec import MixtureSpec, PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.episode_store import EpisodeStore
+from robocache.store.jpeg_frames import JpegFrames
 from robocache.store.rows import StreamRows
 from robocache.transform import transforms
 
@@ -232,7 +233,9 @@ class _Arrivals:
             arrivals, times, values = arrivals[order], times[order], values[order]
             valid = None if valid is None else valid[order]
         self.arrivals, self.times, self.valid = arrivals, times, valid
-        self.values: Any = values.reshape(-1, *stream.shape)
+        self.values: Any = values
+        if not isinstance(values, JpegFrames):
+            self.values = values.reshape(-1, *stream.shape)
         if stream.dtype == "BF16":  # the array holds the bits
             self.values = torch.from_numpy(np.array(self.values)).view(torch.bfloat16)
         self.done = 0
@@ -247,8 +250,21 @@ class _Arrivals:
             return
         rows = slice(self.done, end)
         valid = None if self.valid is None else self.valid[rows]
-        aligner.push_many(self.name, self.times[rows], self.values[rows], valid=valid)
+        if isinstance(self.values, JpegFrames):
+            self._push_files(aligner, end)
+        else:
+            aligner.push_many(self.name, self.times[rows], self.values[rows], valid=valid)
         self.done = end
+
+    def _push_files(self, aligner: LiveAligner, end: int) -> None:
+        """Pushes JPEG frames; of damaged ones the pixels that training decoded."""
+        for i in range(self.done, end):
+            time, valid = int(self.times[i]), self.valid is None or bool(self.valid[i])
+            try:
+                aligner.push(self.name, time, self.values.files[i], valid=valid)
+            except ValueError:
+                pixels, has_image = self.values[i : i + 1].decode()
+                aligner.push(self.name, time, pixels[0], valid=valid and bool(has_image[0]))
 
 
 def _spaced(times: NDArray[np.int64], every_ns: int) -> NDArray[np.int64]:

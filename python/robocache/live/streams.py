@@ -30,6 +30,8 @@ class PushStream:
         self.dtype = STORAGE[spec.dtype]
         self.is_bfloat16 = spec.dtype == "BF16"  # `dtype` is uint16 then: NumPy has no bfloat16
         self.size = spec.elements * self.dtype.itemsize
+        # Whether frames may be JPEG.
+        self.is_image = spec.dtype == "U8" and len(spec.shape) == 3 and spec.shape[2] in (1, 3)
         # Held while pushing: a ring accepts rows of one thread at a time.
         self.lock = threading.Lock()
         self.ordered = np.empty(spec.elements if spec.channels else 0, self.dtype)  # under `lock`

@@ -15,12 +15,14 @@ from robocache.core.version import UNKNOWN, package_version
 from robocache.loader.contents import Contents
 from robocache.loader.memory.file_rows import FileRows, find_rows
 from robocache.loader.policy_spec import MixtureSpec, PolicySpec
-from robocache.loader.window_spec import WindowSpec
+from robocache.loader.window_spec import ImageEncoding, WindowSpec
 from robocache.normalization.formulas import Normalization
+from robocache.store import jpeg_library
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.library import policy_spec_windows
 
 _SECOND = 1_000_000_000
+_SAMPLED_FRAMES = 64  # of a stream, evenly spaced over its rows
 
 
 def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., Any]]) -> PolicySpec:
@@ -39,7 +41,7 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
             "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
         )
     return make_spec(
-        describe(contents.store, windows),
+        describe(contents.store, windows, contents.plan.episodes),
         find_rates(contents.store, windows, contents.plan.episodes),
         contents.anchor,
         contents.rate,
@@ -51,13 +53,48 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
     )
 
 
-def describe(store: EpisodeStore, windows: Sequence[WindowSpec]) -> list[WindowSpec]:
-    """The windows with what the store's manifest says about their rows."""
+def describe(
+    store: EpisodeStore, windows: Sequence[WindowSpec], episodes: Tensor
+) -> list[WindowSpec]:
+    """The windows with what the store's manifest says about their rows, and their encoding.
+
+    Args:
+        store: The store.
+        windows: Of its streams.
+        episodes: Rows of a plan's table of episodes.
+    """
     infos = [store.streams[window.name] for window in windows]
+    chosen = episodes[:, 0].cpu().numpy()
     return [
-        replace(window, channels=info.channels, units=info.units, nominal_rate=info.rate)
+        replace(
+            window,
+            channels=info.channels,
+            units=info.units,
+            nominal_rate=info.rate,
+            encoding=info.encoding and _find_encoding(find_rows(store, window.name, chosen)),
+        )
         for window, info in zip(windows, infos, strict=True)
     ]
+
+
+def _find_encoding(rows: FileRows) -> ImageEncoding:
+    """The encoding of a stream's JPEG frames, by the headers of some of them."""
+    found = set()
+    ends = np.cumsum([len(piece) for piece in rows.pieces])
+    count = min(rows.rows, _SAMPLED_FRAMES)
+    for index in np.linspace(0, rows.rows - 1, count).astype(int).tolist():
+        number = int(np.searchsorted(ends, index, side="right"))
+        frames: Any = rows.pieces[number].values
+        status, frame = jpeg_library.inspect(frames.files[index - ends[number] + len(frames)])
+        if status == jpeg_library.OK:
+            found.add((frame.quality, frame.chroma.decode()))
+    qualities: set[int] = {quality for quality, _ in found}
+    chromas: set[Any] = {chroma for _, chroma in found}
+    return ImageEncoding(
+        "jpeg",
+        (qualities.pop() or None) if len(qualities) == 1 else None,
+        chromas.pop() if len(chromas) == 1 else None,
+    )
 
 
 def find_rates(

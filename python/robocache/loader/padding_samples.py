@@ -124,6 +124,7 @@ class ExaminedSamples:
             out_dtype=dtypes.STORED_NAMES[dtype],
             shape=(len(methods),),
             channels=None,
+            encoding=None,
             # By rows, methods have no effect on masks, and a slerp needs its four channels.
             method=tuple(("previous" if window.by_rows else method, 1) for method in methods),
             channels_first=False,

@@ -84,6 +84,7 @@ def parse_spec(store: EpisodeStore, spec: PolicySpec) -> ParsedWindows:
             relative[window.name] = Relative(reference.stream, channels=channels)
         # Without what describes the rows to people: a loader's windows have no such fields.
         window = replace(window, channels=None, units=None, nominal_rate=None, normalize=None)
+        window = replace(window, encoding=None)
         specs.append(replace(window, rate=info.rate, normalization=scale))
     return ParsedWindows(specs, relative, modes, frozenset(), spec.anchor, spec.rate)
 

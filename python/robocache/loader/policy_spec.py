@@ -187,7 +187,7 @@ class PolicySpec:
             "anchor": self.anchor,
             "rate": self.rate,
             "with_age": self.with_age,
-            "streams": [stream.to_fields() for stream in self.streams],
+            "streams": [_stream_fields(stream) for stream in self.streams],
             "concat": {key: list(names) for key, names in self.concat.items()},
             "transforms": [dict(transform) for transform in self.transforms],
             "mixture": self.mixture and _mixture_fields(self.mixture),
@@ -232,6 +232,12 @@ class PolicySpec:
         then = f"; then {listed(transforms)}" if transforms else ""
         caption = f"Policy spec, anchors: {self._anchor_text()}{then}"
         return html_table(header, rows, (0, 1, 3, 4, 5, 6, 7), caption)
+
+
+def _stream_fields(stream: WindowSpec) -> dict[str, Any]:
+    """The fields of a stream; without `encoding`, which older libraries refuse, of raw rows."""
+    fields = stream.to_fields()
+    return {k: v for k, v in fields.items() if k != "encoding" or v is not None}
 
 
 def _mixture_fields(mixture: MixtureSpec) -> dict[str, Any]:

@@ -33,6 +33,17 @@ class RelativeTo(NamedTuple):
         return short_repr(self)
 
 
+class ImageEncoding(NamedTuple):
+    """The encoding of a stream's images in training."""
+
+    format: Literal["jpeg"]
+    """The format of the files."""
+    quality: int | None
+    """The quality of libjpeg, 1 to 100; None: of another encoder, or frames differ."""
+    chroma: Literal["4:0:0", "4:4:4", "4:2:2", "4:4:0", "4:2:0"] | None
+    """The chroma sampling; None: frames differ."""
+
+
 @dataclass(frozen=True, repr=False)
 class WindowSpec(ShortRepr):
     """A stream and its window: K offsets from the anchor, rows of D elements.
@@ -56,6 +67,8 @@ class WindowSpec(ShortRepr):
     """The units of the values, as the store has them."""
     nominal_rate: float | None = None
     """The rate in Hz that the store states."""
+    encoding: ImageEncoding | None = None
+    """The encoding of images that were JPEG in training; None: they were raw."""
     timeline: Literal["time", "rows"] = "time"
     """Whether offsets are times or count rows."""
     offsets: tuple[int, ...] = (0,)
@@ -152,6 +165,7 @@ class WindowSpec(ShortRepr):
                 name: np.asarray(numbers, np.float64).tolist()
                 for name, numbers in scale._asdict().items()
             }
+        values["encoding"] = self.encoding and self.encoding._asdict()
         if relative is not None:
             values["relative_to"] = relative._asdict() | {"columns": list(relative.columns)}
         return values
@@ -164,11 +178,13 @@ class WindowSpec(ShortRepr):
     def from_fields(cls, given: Mapping[str, Any]) -> WindowSpec:
         """The record of fields that the library has validated."""
         scale, relative, method = given["normalization"], given["relative_to"], given["method"]
+        encoding = given["encoding"]
         return cls(
             **dict(given)
             | {
                 "shape": tuple(given["shape"]),
                 "channels": given["channels"] and tuple(given["channels"]),
+                "encoding": encoding and ImageEncoding(**encoding),
                 "offsets": tuple(given["offsets"]),
                 "method": method if isinstance(method, str) else tuple((m, n) for m, n in method),
                 "normalization": scale

@@ -156,6 +156,46 @@ TEST(PolicySpec, SaysWhatTheStoreSaysAboutRows) {
             "\"rad\"");
 }
 
+TEST(PolicySpec, SaysHowImagesWereEncoded) {
+  std::string camera = stream_text("camera", "[0]", "true", R"("method": "previous",
+      "relative_to": null, "normalize": null, "normalization": null,
+      "encoding": {"format": "jpeg", "quality": 90, "chroma": "4:2:0"})");
+  const std::string row = R"("dtype": "F32", "shape": [2],)";
+  camera.replace(camera.find(row), row.size(), R"("dtype": "U8", "shape": [2, 4, 3],)");
+  const std::string text =
+      R"({"robocache_policy_spec": 2, "library": "", "anchor": "camera", "rate": null,
+      "with_age": false, "concat": {}, "transforms": [], "streams": [)" +
+      camera + "]}";
+  PolicySpec spec = parse_policy_spec(text, "spec");
+  ASSERT_TRUE(spec.streams[0].encoding.has_value());
+  EXPECT_EQ(spec.streams[0].encoding->quality, 90);
+  EXPECT_EQ(spec.streams[0].encoding->sampling, JpegSampling::k420);
+  const auto with = [&](const std::string& encoding) {
+    std::string changed = text;
+    const std::size_t begin = changed.find(R"({"format")");
+    changed.replace(begin, changed.find('}', begin) - begin + 1, encoding);
+    return changed;
+  };
+  const auto error = [&](const std::string& encoding) {
+    return error_of([&] { parse_policy_spec(with(encoding), "spec"); });
+  };
+  spec = parse_policy_spec(with(R"({"format": "jpeg", "quality": null, "chroma": null})"), "spec");
+  ASSERT_TRUE(spec.streams[0].encoding.has_value());
+  EXPECT_EQ(spec.streams[0].encoding->quality, 0);
+  EXPECT_FALSE(spec.streams[0].encoding->sampling.has_value());
+  const std::vector<WindowSpec> windows(spec.streams.begin(), spec.streams.end());
+  const std::string json = windows_json(windows);
+  EXPECT_EQ(windows_json(parse_windows(json, "windows")), json);
+  EXPECT_FALSE(parse_policy_spec(with("null"), "spec").streams[0].encoding.has_value());
+  const std::string name = "ValueError spec: streams[0].encoding";
+  EXPECT_EQ(error(R"({"format": "png", "quality": 90, "chroma": "4:2:0"})"),
+            name + ".format: expected \"jpeg\", got \"png\"");
+  EXPECT_EQ(error(R"({"format": "jpeg", "quality": 0, "chroma": "4:2:0"})"),
+            name + ".quality: expected 1 to 100, or null, got 0");
+  EXPECT_EQ(error(R"({"format": "jpeg", "quality": 90})"),
+            name + ".chroma: expected a value, or null, got none");
+}
+
 TEST(PolicySpec, WindowsComeBackFromJson) {
   const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
   const std::vector<WindowSpec> windows(spec.streams.begin(), spec.streams.end());

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "robocache/jpeg.h"
 #include "robocache/live.h"
 
 namespace {
@@ -72,6 +73,7 @@ using robocache::Method;
 
 constexpr std::int64_t kMs = 1'000'000;
 constexpr int kNotKilled = 3;
+constexpr std::int32_t kSide = 48;
 
 /// Every kind of window: each method, images, copies, by row; and an action that is undone.
 std::vector<LiveStream> streams() {
@@ -103,6 +105,13 @@ std::vector<LiveStream> streams() {
   image.dtype = DataType::kUInt8;
   image.shape = {8, 8, 3};
   image.channels_first = true;
+  for (const char* name : {"camera", "encoded"}) {
+    LiveStream& camera = add(name, Method::kPrevious);
+    camera.dtype = camera.out_dtype = DataType::kUInt8;
+    camera.shape = {kSide, kSide, 3};
+    camera.rate = 30;
+  }
+  made.back().encoding = robocache::ImageEncoding{90, robocache::JpegSampling::k420};
   LiveStream& relative = add("relative", Method::kAngle);
   relative.relative_to = "mean";
   relative.reference_columns = {3, -1, 1, 0};
@@ -117,6 +126,7 @@ std::vector<LiveStream> streams() {
 robocache::LiveOptions options() {
   using robocache::RotationForm;
   robocache::LiveOptions made;
+  made.encode_images = true;
   robocache::NormalizeTransform scale;
   scale.normalization["slerp"] = {{}, {0.5}, {2}};
   scale.normalization["action"] = {{4}, {1, 2, 3, 4}, {1, 2, 3, 4}};
@@ -129,13 +139,33 @@ robocache::LiveOptions options() {
   return made;
 }
 
+/// JPEG files of several samplings, one cut short.
+std::vector<std::vector<std::uint8_t>> frames() {
+  using robocache::JpegSampling;
+  std::vector<std::vector<std::uint8_t>> made;
+  std::vector<std::uint8_t> pixels(std::size_t{3} * kSide * kSide);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * i / 7);
+  for (const JpegSampling sampling :
+       {JpegSampling::k420, JpegSampling::k444, JpegSampling::k422, JpegSampling::k420}) {
+    robocache::JpegEncoding encoding;
+    encoding.sampling = sampling;
+    static_cast<void>(robocache::JpegEncoder(encoding).encode(pixels.data(), kSide, kSide, 3,
+                                                              3 * kSide, made.emplace_back()));
+  }
+  made.back().resize(made.back().size() / 2);
+  return made;
+}
+
 struct Robot {
   LiveAligner aligner;
   std::vector<std::byte> out;
-  std::vector<unsigned char> row = std::vector<unsigned char>(8 * 8 * 3);
-  std::vector<float> answer = std::vector<float>(8 * 8 * 3, 1), undone = answer;
+  std::vector<unsigned char> row = std::vector<unsigned char>(std::size_t{3} * kSide * kSide + 1);
+  std::vector<float> answer = std::vector<float>(std::size_t{3} * kSide * kSide, 1);
+  std::vector<float> undone = answer;
   std::vector<double> message = std::vector<double>(5);
   robocache::ChannelOrder order;
+  std::vector<std::vector<std::uint8_t>> files = frames();
+  std::int64_t camera = 0;
   long pushes = 0, queries = 0;
   LiveTicket first, last;
   robocache::LiveSelection some;
@@ -144,7 +174,21 @@ struct Robot {
       : aligner(streams(), options()),
         out(aligner.output_bytes()),
         order(aligner.channel_order(0, {"d", "more", "c", "b", "a"})),
-        some(aligner.select({"pose", "image", "relative"})) {}
+        some(aligner.select({"pose", "image", "relative"})) {
+    camera = *aligner.find_stream("camera");
+    push_files(-1);  // a decoder allocates at its first frames
+  }
+
+  /// Pushes a frame of each sampling, and one that is cut short; counts those that were taken.
+  int push_files(std::int64_t time_ns) {
+    int taken = 0;
+    for (const std::vector<std::uint8_t>& file : files) {
+      const LiveStatus status = aligner.push_jpeg(camera, time_ns, file.data(), file.size());
+      if (status == LiveStatus::kOk) ++taken;
+      ++pushes;
+    }
+    return taken;
+  }
 
   /// Whether a query went well; the sum has lost its first rows.
   static bool is_fine(LiveStatus status) {
@@ -168,6 +212,7 @@ struct Robot {
                 : aligner.push(i, time * kMs, row.data(), ms % 60 == 59 ? bytes + 1 : bytes));
         ++pushes;
       }
+      if (ms % 30 == 0) is_good = is_good && push_files(ms * kMs) == 3;
       if (ms >= 300 && ms % 5 != 0) continue;  // the rings are full by then
       if (ms > 0 && ms < 290) continue;
       const robocache::LiveResult made = aligner.query(LiveNow::at(ms * kMs), out.data());

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "robocache/jpeg.h"
 #include "robocache/live.h"
 
 namespace {
@@ -24,14 +25,16 @@ using robocache::LiveStats;
 using robocache::LiveStatus;
 using robocache::LiveStream;
 
-constexpr std::int64_t kStreams = 4;
+constexpr std::int64_t kCamera = 4;  // of JPEG frames; those before it are of numbers
+constexpr std::int64_t kStreams = kCamera + 1;
+constexpr std::int32_t kSide = 16;
 constexpr std::int64_t kRobots = 2;
 constexpr std::int64_t kChannels = 24;
 constexpr std::int64_t kStepNs = 1000;
 
 std::vector<LiveStream> streams() {
   std::vector<LiveStream> made;
-  for (std::int64_t i = 0; i < kStreams; ++i) {
+  for (std::int64_t i = 0; i < kCamera; ++i) {
     LiveStream& stream = made.emplace_back();
     stream.name = "stream" + std::to_string(i);
     stream.shape = {kChannels};
@@ -41,7 +44,27 @@ std::vector<LiveStream> streams() {
     stream.buffer_rows = 64;
     stream.ring_rows = i == 0 ? 4 : 256;  // one that overflows
   }
+  LiveStream& camera = made.emplace_back();
+  camera.name = "camera";
+  camera.shape = {kSide, kSide, 1};
+  camera.dtype = camera.out_dtype = robocache::DataType::kUInt8;
+  camera.method = robocache::Method::kPrevious;
+  camera.buffer_rows = 8;
+  camera.ring_rows = 4;
   return made;
+}
+
+/// JPEG files of one gray each.
+std::vector<std::vector<std::uint8_t>> frames() {
+  std::vector<std::vector<std::uint8_t>> files(8);
+  robocache::JpegEncoding gray;
+  gray.sampling = robocache::JpegSampling::kGray;
+  robocache::JpegEncoder encoder(gray);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::vector<std::uint8_t> pixels(kSide * kSide, static_cast<std::uint8_t>(30 * i));
+    static_cast<void>(encoder.encode(pixels.data(), kSide, kSide, 1, kSide, files[i]));
+  }
+  return files;
 }
 
 /// Sends rows until it is told to stop, now and then out of order; counts what was accepted.
@@ -58,9 +81,22 @@ void produce(LiveAligner& aligner, std::int64_t stream, std::int64_t robot,
   }
 }
 
+/// Same, of JPEG files; each fourth is cut short, and refused.
+void produce_frames(LiveAligner& aligner, std::int64_t robot, const std::atomic<bool>& is_over,
+                    std::atomic<std::int64_t>& newest, std::int64_t& pushed) {
+  const std::vector<std::vector<std::uint8_t>> files = frames();
+  for (std::size_t n = 1; !is_over.load(std::memory_order_relaxed); ++n) {
+    const std::vector<std::uint8_t>& file = files[n % files.size()];
+    const std::size_t size = n % 4 == 0 ? file.size() / 2 : file.size();
+    const std::int64_t now = newest.load(std::memory_order_relaxed);
+    if (aligner.push_jpeg(kCamera, now, file.data(), size, robot) == LiveStatus::kOk) ++pushed;
+    std::this_thread::yield();
+  }
+}
+
 /// Whether all channels of each step are of one row.
 bool is_whole(const LiveAligner& aligner, const std::vector<std::byte>& out) {
-  for (std::int64_t i = 0; i < kStreams; ++i) {
+  for (std::int64_t i = 0; i < kCamera; ++i) {
     const std::byte* step = out.data() + aligner.outputs()[static_cast<std::size_t>(i)].offset;
     for (std::int64_t k = 0; k < kRobots * 16; ++k) {
       float row[kChannels];
@@ -69,6 +105,12 @@ bool is_whole(const LiveAligner& aligner, const std::vector<std::byte>& out) {
       for (const float value : row) {
         if (value != row[0]) return false;
       }
+    }
+  }
+  const std::byte* image = out.data() + aligner.outputs()[kCamera].offset;
+  for (std::int64_t r = 0; r < kRobots; ++r, image += kSide * kSide) {
+    for (std::size_t i = 0; i < kSide * kSide; ++i) {
+      if (image[i] != image[0]) return false;
     }
   }
   return true;
@@ -87,8 +129,12 @@ int main(int count, char** words) {
   std::vector<std::thread> producers;
   for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
     producers.emplace_back([&, i] {
-      produce(aligner, i / kRobots, i % kRobots, is_over, newest,
-              pushed[static_cast<std::size_t>(i)]);
+      std::int64_t& count = pushed[static_cast<std::size_t>(i)];
+      if (i / kRobots == kCamera) {
+        produce_frames(aligner, i % kRobots, is_over, newest, count);
+      } else {
+        produce(aligner, i / kRobots, i % kRobots, is_over, newest, count);
+      }
     });
   }
   std::vector<std::byte> out(aligner.output_bytes());
@@ -108,10 +154,14 @@ int main(int count, char** words) {
   // The newest row is in each ring, also in one that has overwritten rows.
   const std::int64_t last_ns = std::int64_t{1} << 60;
   const float last[kChannels] = {};
+  const std::vector<std::uint8_t> file = frames().back();
   for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
     ++pushed[static_cast<std::size_t>(i)];
-    is_good = is_good &&
-              aligner.push(i / kRobots, last_ns, last, sizeof last, i % kRobots) == LiveStatus::kOk;
+    const LiveStatus status =
+        i / kRobots == kCamera
+            ? aligner.push_jpeg(kCamera, last_ns, file.data(), file.size(), i % kRobots)
+            : aligner.push(i / kRobots, last_ns, last, sizeof last, i % kRobots);
+    is_good = is_good && status == LiveStatus::kOk;
   }
   is_good = is_good && has_output(aligner.query(LiveNow::at(INT64_MAX), out.data()));
   std::int64_t rows = 0;

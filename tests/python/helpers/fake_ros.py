@@ -44,6 +44,13 @@ class Image:
     data: Any = field(default_factory=lambda: array.array("B"))
 
 
+@dataclass
+class CompressedImage:
+    header: Header = field(default_factory=Header)
+    format: str = ""
+    data: Any = field(default_factory=lambda: array.array("B"))
+
+
 class Float64MultiArray:
     def __init__(self, *, data: list[float]) -> None:
         assert all(type(number) is float for number in data)
@@ -166,7 +173,11 @@ def installed() -> Iterator[types.SimpleNamespace]:
         "rclpy.node": {"Node": Node},
         "rclpy.qos": {"qos_profile_sensor_data": "sensor data"},
         "sensor_msgs": {},
-        "sensor_msgs.msg": {"Image": Image, "JointState": JointState},
+        "sensor_msgs.msg": {
+            "CompressedImage": CompressedImage,
+            "Image": Image,
+            "JointState": JointState,
+        },
         "std_msgs": {},
         "std_msgs.msg": {"Float64MultiArray": Float64MultiArray},
     }

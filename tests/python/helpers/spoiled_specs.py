@@ -32,6 +32,10 @@ def relative(stream: str, columns: list[int]) -> dict[str, Any]:
     return {"stream": stream, "columns": columns, "causal": True}
 
 
+def encoding(**changes: Any) -> dict[str, Any]:
+    return {"format": "jpeg", "quality": 90, "chroma": "4:2:0"} | changes
+
+
 def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
     scale = {"subtract": subtract, "multiply": multiply}
     return {"type": "normalize", "normalization": {"action": scale}}
@@ -83,6 +87,44 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     (
         put("streams", 0, "nominal_rate", value=-50),
         "streams[0].nominal_rate: expected null or a rate above 0, got -50",
+    ),
+    (
+        put("streams", 0, "encoding", value=encoding()),
+        "streams[0].encoding: expected null for rows that are no images [H,W,C] of U8, C of 1 or "
+        '3, H and W at most 4096, got {"chroma":"4:2:0","format":"jpeg","quality":90}',
+    ),
+    (
+        put("streams", 3, "encoding", value="jpeg"),
+        'streams[3].encoding: expected an object, got "jpeg"',
+    ),
+    (
+        put("streams", 3, "encoding", value=encoding(format="png")),
+        'streams[3].encoding.format: expected "jpeg", got "png"',
+    ),
+    (
+        put("streams", 3, "encoding", value=encoding(quality=0)),
+        "streams[3].encoding.quality: expected 1 to 100, or null, got 0",
+    ),
+    (
+        put("streams", 3, "encoding", value=encoding(quality=101)),
+        "streams[3].encoding.quality: expected a whole number from 0 to 100, got 101",
+    ),
+    (
+        put("streams", 3, "encoding", value=encoding(chroma="4:1:1")),
+        'streams[3].encoding.chroma: expected 4:0:0, 4:4:4, 4:2:2, 4:4:0 or 4:2:0, got "4:1:1"',
+    ),
+    (
+        put("streams", 3, "encoding", value=encoding(chroma="4:0:0")),
+        'streams[3].encoding: expected chroma "4:0:0" with 1 channel, and another one with 3, got '
+        '{"chroma":"4:0:0",',
+    ),
+    (
+        put("streams", 3, "encoding", value=encoding(speed=1)),
+        f'streams[3].encoding."speed": expected no such field in version {VERSION}, got 1',
+    ),
+    (
+        put("streams", 3, "encoding", value={"format": "jpeg", "quality": 90}),
+        "streams[3].encoding.chroma: expected a value, or null, got none",
     ),
     (put("library", value=1), "library: expected a text, got 1"),
     (put("anchor", value=None), "anchor: expected a stream, or null with a rate, got null"),
@@ -263,7 +305,7 @@ BEYOND_A_SCHEMA = [
             '"rows"', "that sum", "are copied", '"mean"', '"Infinity', "or F64, got "
             '"I32"', "channels_first", "relative_to", "concat[", "2^26",
             "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
-            "or 7 names",
+            "or 7 names", "4096", "1 channel",
         )
     )
 ]  # fmt: skip

@@ -7,16 +7,18 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fake_ros
 import numpy as np
 import pytest
-from fake_ros import Header, Image, JointState, Time
+from fake_ros import CompressedImage, Header, Image, JointState, Time
 from live_specs import MS, make_stream
 
 import robocache as rc
+from robocache.loader.window_spec import ImageEncoding
 
 PACKAGE = Path(__file__).parents[3] / "examples" / "ros2" / "robocache_policy_py"
 CHANNELS = ("shoulder", "elbow")
@@ -139,6 +141,28 @@ def test_messages_that_do_not_fit_are_warned_of(ros: Any) -> None:
     assert (
         node.logger.warnings[-1] == "/joint_states: expected at most 16 lists of joints, got more"
     )
+
+
+def test_images_that_were_jpeg_come_as_compressed_images(ros: Any, tmp_path: Path) -> None:
+    encoding = ImageEncoding("jpeg", 90, "4:2:0")
+    camera = replace(SPEC.stream("camera"), encoding=encoding)
+    streams = [camera if stream.name == "camera" else stream for stream in SPEC.streams]
+    replace(SPEC, streams=streams).save(tmp_path / "jpeg.json")
+    node = make_node(spec=str(tmp_path / "jpeg.json"))
+    show = node.callbacks[CompressedImage, "/camera/image_raw"]
+    assert (Image, "/camera/image_raw") not in node.callbacks
+    header, pixels = Header(Time(0, 5 * MS)), np.full((1, 2, 3, 3), 200, np.uint8)
+    file = rc.JpegFrames.encode(pixels).files[0].tobytes()
+    show(CompressedImage(header, "rgb8; jpeg compressed bgr8", array.array("B", file)))
+    assert (node.loop.aligner.query(5 * MS)["camera"] == 200).all() and not node.logger.warnings
+    turned = rc.JpegFrames.encode(pixels.swapaxes(1, 2)).files[0].tobytes()
+    show(CompressedImage(header, "jpeg", array.array("B", turned)))
+    show(CompressedImage(header, "rgb8; png compressed", array.array("B", b"\x89PNG")))
+    assert node.logger.warnings == [
+        "/camera/image_raw: camera: values: expected a JPEG of 3x2x3, got 2x3x3",
+        "/camera/image_raw: camera: values: expected JPEG, got bytes that do not begin as a JPEG "
+        "file (4 bytes)",
+    ]
 
 
 def push_all(node: Any) -> None:

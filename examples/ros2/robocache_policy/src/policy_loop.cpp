@@ -48,7 +48,7 @@ std::vector<std::string> PolicyLoop::unnamed() const {
   std::vector<std::string> names;
   for (const Route& route : routes_) {
     const LiveStream& stream = stream_of(route);
-    if (route.field != Field::kImage && stream.channels.empty()) names.push_back(stream.name);
+    if (!route.has_images() && stream.channels.empty()) names.push_back(stream.name);
   }
   return names;
 }
@@ -132,6 +132,19 @@ std::string PolicyLoop::push_image(std::size_t route, std::int64_t stamp_ns,
     for (std::int64_t x = 0; x < row; x += 3) std::swap(out[x], out[x + 2]);
   }
   return problem_of(of, aligner_.push(of.stream, stamp_ns, pixels.data(), pixels.size()));
+}
+
+std::string PolicyLoop::push_compressed(std::size_t route, std::int64_t stamp_ns,
+                                        const std::string& format,
+                                        const std::vector<std::uint8_t>& data) {
+  const Route& of = routes_[route];
+  const robocache::LiveStatus status =
+      aligner_.push_jpeg(of.stream, stamp_ns, data.data(), data.size());
+  if (status == robocache::LiveStatus::kOk) return "";
+  const std::vector<std::int64_t>& shape = stream_of(of).shape;
+  return of.topic + ": expected JPEG of " + std::to_string(shape[0]) + " x " +
+         std::to_string(shape[1]) + " pixels, as recorded, got " + name_of(status) + " (format '" +
+         format + "')";
 }
 
 PolicyLoop::Step PolicyLoop::step(std::int64_t now_ns) {

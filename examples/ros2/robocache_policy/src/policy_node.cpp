@@ -28,14 +28,11 @@ PolicyNode::PolicyNode() : Node("policy"), parameters_(declare_parameters()), lo
   std::map<std::string, std::vector<std::size_t>> joints;
   for (std::size_t route = 0; route < loop_.routes().size(); ++route) {
     const Route& of = loop_.routes()[route];
-    if (of.field != Field::kImage) {
+    if (of.has_images()) {
+      subscribe_to_images(route);
+    } else {
       joints[of.topic].push_back(route);
-      continue;
     }
-    subscriptions_.push_back(create_subscription<sensor_msgs::msg::Image>(
-        of.topic, rclcpp::SensorDataQoS(),
-        [this, route](const sensor_msgs::msg::Image& message) { on_image(route, message); },
-        in_own_group()));
   }
   for (const auto& [topic, routes] : joints) {
     subscriptions_.push_back(create_subscription<sensor_msgs::msg::JointState>(
@@ -60,6 +57,22 @@ Parameters PolicyNode::declare_parameters() {
   parameters.action = declare_parameter("action", parameters.action);
   parameters.rate_hz = declare_parameter("rate_hz", parameters.rate_hz);
   return parameters;
+}
+
+void PolicyNode::subscribe_to_images(std::size_t route) {
+  using sensor_msgs::msg::CompressedImage;
+  using sensor_msgs::msg::Image;
+  const std::string& topic = loop_.routes()[route].topic;
+  if (loop_.routes()[route].field == Field::kImage) {
+    subscriptions_.push_back(create_subscription<Image>(
+        topic, rclcpp::SensorDataQoS(),
+        [this, route](const Image& message) { on_image(route, message); }, in_own_group()));
+  } else {
+    subscriptions_.push_back(create_subscription<CompressedImage>(
+        topic, rclcpp::SensorDataQoS(),
+        [this, route](const CompressedImage& message) { on_compressed(route, message); },
+        in_own_group()));
+  }
 }
 
 rclcpp::CallbackGroup::SharedPtr PolicyNode::make_group() {
@@ -88,6 +101,12 @@ void PolicyNode::on_image(std::size_t route, const sensor_msgs::msg::Image& mess
   warn(loop_.push_image(
       route, nanoseconds(message.header.stamp),
       {message.height, message.width, message.encoding, message.step, message.data}));
+}
+
+void PolicyNode::on_compressed(std::size_t route,
+                               const sensor_msgs::msg::CompressedImage& message) {
+  warn(loop_.push_compressed(route, nanoseconds(message.header.stamp), message.format,
+                             message.data));
 }
 
 void PolicyNode::on_timer() {

@@ -62,7 +62,7 @@ std::vector<Route> find_routes(const robocache::LiveAligner& aligner,
     if (entry != given.end()) given.erase(entry);
     const auto number = static_cast<std::int64_t>(i);
     if (is_image(stream)) {
-      routes.push_back({number, path, Field::kImage});
+      routes.push_back({number, path, stream.encoding ? Field::kCompressedImage : Field::kImage});
     } else {
       routes.push_back(joints_route(stream, number, path));
     }

@@ -135,6 +135,14 @@ class PolicyLoop:
         image: NDArray[np.uint8] = rows.reshape(height, width, colors)[:, :, order]
         return self._push(route, stamp_ns, image, None)
 
+    def push_compressed(self, route: Route, stamp_ns: int, data: Any) -> str | None:
+        """Pushes the JPEG file of a CompressedImage.
+
+        Returns:
+            Why the message was not pushed; None: it was.
+        """
+        return self._push(route, stamp_ns, data, None)
+
     def _push(
         self, route: Route, stamp_ns: int, values: Any, order: rc.ChannelOrder | None
     ) -> str | None:

@@ -10,7 +10,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import Image, JointState
+from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
 
 from robocache_policy_py.policy_loop import PolicyLoop
@@ -38,7 +38,10 @@ class PolicyNode(Node):  # type: ignore[misc]  # rclpy has no types
             )
         joints: dict[str, list[Route]] = {}
         for route in self.loop.routes:
-            if route.field is None:
+            if route.is_compressed:
+                callback = functools.partial(self._on_compressed, route)
+                self._subscribe(CompressedImage, route.topic, callback)
+            elif route.field is None:
                 self._subscribe(Image, route.topic, functools.partial(self._on_image, route))
             else:
                 joints.setdefault(route.topic, []).append(route)
@@ -78,6 +81,10 @@ class PolicyNode(Node):  # type: ignore[misc]  # rclpy has no types
             message.data,
         )
         self._warn(problem)
+
+    def _on_compressed(self, route: Route, message: Any) -> None:
+        stamp_ns = _nanoseconds(message.header.stamp)
+        self._warn(self.loop.push_compressed(route, stamp_ns, message.data))
 
     def _on_timer(self) -> None:
         command, problem = self.loop.step(self.get_clock().now().nanoseconds)

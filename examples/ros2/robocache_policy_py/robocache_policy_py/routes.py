@@ -17,7 +17,9 @@ class Route:
     stream: str
     topic: str
     field: str | None
-    """The array of a JointState; None: the messages are Images."""
+    """The array of a JointState; None: the messages are images."""
+    is_compressed: bool = False
+    """Whether images come as CompressedImage: they were JPEG in training."""
 
 
 def find_routes(spec: PolicySpec, topics: Sequence[str]) -> list[Route]:
@@ -41,7 +43,7 @@ def find_routes(spec: PolicySpec, topics: Sequence[str]) -> list[Route]:
     for name, stream in streams.items():
         path = given.get(name, name)
         if stream.dtype == "U8" and len(stream.shape) == 3:
-            routes.append(Route(name, path, None))
+            routes.append(Route(name, path, None, is_compressed=stream.encoding is not None))
             continue
         topic, _, field = path.rpartition("/")
         if not topic or field not in FIELDS or len(stream.shape) != 1:

@@ -33,7 +33,7 @@ class PartWindows(NamedTuple):
         """The windows of a loader; `keys`: the mixture's key of each stream."""
         return cls(
             contents.store,
-            describe(contents.store, contents.windows),
+            describe(contents.store, contents.windows, contents.plan.episodes),
             {key: name for name, key in keys.items()},
             contents.anchor,
             contents.rate,

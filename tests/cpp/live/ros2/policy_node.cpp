@@ -9,10 +9,12 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "robocache/jpeg.h"
 #include "robocache_policy/policy.h"
 
 namespace robocache_policy {
@@ -199,6 +201,40 @@ TEST_F(Ros2Node, ImagesAreCopiedWithoutPaddingAndAsRgb) {
   EXPECT_EQ(
       bytes_of(loop, "camera", 18),
       (std::vector<unsigned char>{2, 1, 0, 5, 4, 3, 8, 7, 6, 14, 13, 12, 17, 16, 15, 20, 19, 18}));
+}
+
+TEST_F(Ros2Node, ImagesThatWereJpegComeAsCompressedImages) {
+  std::ifstream file(spec_path());
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string camera = R"("dtype": "U8",)";
+  text.replace(
+      text.find(camera), camera.size(),
+      R"("dtype": "U8", "encoding": {"format": "jpeg", "quality": 90, "chroma": "4:2:0"},)");
+  std::ofstream(spec_path()) << text;
+  PolicyNode node;
+  sensor_msgs::msg::CompressedImage message;
+  message.header.stamp.nanosec = 5'000'000;
+  message.format = "rgb8; jpeg compressed bgr8";
+  const std::vector<std::uint8_t> pixels(18, 200);
+  robocache::JpegEncoder encoder;
+  ASSERT_EQ(encoder.encode(pixels.data(), 3, 2, 3, 9, message.data), robocache::JpegStatus::kOk);
+  deliver("/camera/image_raw", message);
+  EXPECT_EQ(rclcpp::world().warnings, Names{});
+  Parameters parameters;
+  parameters.spec = spec_path();
+  parameters.topics = {"camera:=/camera/image_raw"};
+  PolicyLoop loop(parameters);
+  EXPECT_EQ(loop.push_compressed(2, 5'000'000, message.format, message.data), "");
+  EXPECT_EQ(bytes_of(loop, "camera", 18), std::vector<unsigned char>(18, 200));
+  ASSERT_EQ(encoder.encode(pixels.data(), 2, 3, 3, 6, message.data), robocache::JpegStatus::kOk);
+  deliver("/camera/image_raw", message);
+  message.data = {0x89, 'P', 'N', 'G'};
+  message.format = "rgb8; png compressed bgr8";
+  deliver("/camera/image_raw", message);
+  const std::string wanted = "/camera/image_raw: expected JPEG of 2 x 3 pixels, as recorded, got ";
+  EXPECT_EQ(rclcpp::world().warnings,
+            (Names{wanted + "WrongSize (format 'rgb8; jpeg compressed bgr8')",
+                   wanted + "NotJpeg (format 'rgb8; png compressed bgr8')"}));
 }
 
 TEST_F(Ros2Node, WarnsOfMessagesThatDoNotFit) {

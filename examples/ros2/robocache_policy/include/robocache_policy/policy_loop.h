@@ -54,6 +54,10 @@ class PolicyLoop {
   /// Pushes an image. Returns why it was not pushed; empty where it was.
   std::string push_image(std::size_t route, std::int64_t stamp_ns, const ImageView& image);
 
+  /// Pushes the JPEG file of a CompressedImage. Returns why it was not pushed; empty where it was.
+  std::string push_compressed(std::size_t route, std::int64_t stamp_ns, const std::string& format,
+                              const std::vector<std::uint8_t>& data);
+
   /// The result of a step.
   struct Step {
     std::vector<float> command;  // the first action, [D] in the robot's units; empty: none

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <rclcpp/rclcpp.hpp>
+#include <sensor_msgs/msg/compressed_image.hpp>
 #include <sensor_msgs/msg/image.hpp>
 #include <sensor_msgs/msg/joint_state.hpp>
 #include <std_msgs/msg/float64_multi_array.hpp>
@@ -22,11 +23,13 @@ class PolicyNode : public rclcpp::Node {
 
  private:
   Parameters declare_parameters();
+  void subscribe_to_images(std::size_t route);
   rclcpp::CallbackGroup::SharedPtr make_group();
   rclcpp::SubscriptionOptions in_own_group();
   void on_joints(const std::vector<std::size_t>& routes,
                  const sensor_msgs::msg::JointState& message);
   void on_image(std::size_t route, const sensor_msgs::msg::Image& message);
+  void on_compressed(std::size_t route, const sensor_msgs::msg::CompressedImage& message);
   void on_timer();
   void warn(const std::string& problem);
 

@@ -10,16 +10,20 @@
 namespace robocache_policy {
 
 /// The part of a message that is a row.
-enum class Field { kImage, kPosition, kVelocity, kEffort };
+enum class Field { kImage, kCompressedImage, kPosition, kVelocity, kEffort };
 
 /// A stream of the policy spec and where its rows come from.
 struct Route {
   std::int64_t stream = 0;  // its number in the aligner
   std::string topic;
-  Field field = Field::kImage;  // of sensor_msgs/JointState; kImage: the messages are images
+  // A field of sensor_msgs/JointState; kImage and kCompressedImage: the type of the messages.
+  Field field = Field::kImage;
+
+  bool has_images() const { return field == Field::kImage || field == Field::kCompressedImage; }
 };
 
-/// The route of each stream that takes rows. `topics`: STREAM:=TOPIC for images,
+/// The route of each stream that takes rows; images that were JPEG in training come as
+/// CompressedImage. `topics`: STREAM:=TOPIC for images,
 /// STREAM:=TOPIC/FIELD for joints; a stream without an entry has its own name as its topic, which
 /// is how RoboCache names the streams of bags.
 ///

@@ -1,0 +1,116 @@
+#include "live/jpeg_rows.h"
+
+#include <string>
+
+#include "core/check.h"
+#include "live/buffer_rows.h"
+#include "window/windows.h"
+
+namespace robocache {
+namespace {
+
+/// Whether frames of a stream can be JPEG: uint8 [H,W,C] of 1 or 3 channels.
+bool is_image(const LiveStream& stream) {
+  const std::vector<std::int64_t>& shape = stream.shape;
+  return stream.dtype == DataType::kUInt8 && shape.size() == 3 && (shape[2] == 1 || shape[2] == 3);
+}
+
+/// The options of the encoder that made a stream's images. Throws ValueError where they differ.
+JpegEncoding encoding_of(const LiveStream& stream) {
+  const auto refuse = [&](const char* expected, const char* got) {
+    throw_value_error("encode_images", expected, got + (" of " + quoted(stream.name)));
+  };
+  const ImageEncoding& encoding = *stream.encoding;
+  if (encoding.quality == 0) {
+    refuse("images of one quality of libjpeg's in training", "others");
+  }
+  if (!encoding.sampling) refuse("images of one chroma sampling in training", "several");
+  JpegEncoding options;
+  options.quality = encoding.quality;
+  options.sampling = *encoding.sampling;
+  return options;
+}
+
+}  // namespace
+
+JpegRows::JpegRows(const std::vector<LiveStream>& streams, const LiveOptions& options) {
+  bool has_encoding = false;
+  for (const LiveStream& stream : streams) {
+    Stream& made = streams_.emplace_back();
+    if (!is_image(stream) || !takes_rows(stream, streams)) continue;
+    made.height = static_cast<std::int32_t>(stream.shape[0]);
+    made.width = static_cast<std::int32_t>(stream.shape[1]);
+    made.channels = static_cast<std::int32_t>(stream.shape[2]);
+    const bool is_encoded = options.encode_images && stream.encoding.has_value();
+    has_encoding = has_encoding || is_encoded;
+    for (std::int64_t r = 0; r < options.robots; ++r) {
+      Robot& robot = made.robots.emplace_back();
+      robot.decoder = std::make_unique<JpegDecoder>();
+      if (!is_encoded) continue;
+      robot.encoder = std::make_unique<JpegEncoder>(encoding_of(stream));
+      robot.file = std::make_unique<std::vector<std::uint8_t>>();
+    }
+  }
+  if (!options.encode_images) return;
+  if (!has_encoding) {
+    throw_value_error("encode_images", "a stream whose images were JPEG in training", "none");
+  }
+  warm_up();
+}
+
+/// Encodes a frame of noise, which takes more memory than those of cameras.
+void JpegRows::warm_up() const {
+  for (std::size_t stream = 0; stream < streams_.size(); ++stream) {
+    if (!encodes(static_cast<std::int64_t>(stream))) continue;
+    const Stream& of = streams_[stream];
+    std::vector<std::byte> image(static_cast<std::size_t>(of.height * of.row_stride()));
+    std::uint32_t state = 1;
+    for (std::byte& value : image) {
+      state = state * 1664525 + 1013904223;  // Numerical Recipes' generator
+      value = static_cast<std::byte>(state >> 24);
+    }
+    std::vector<std::byte> row(image.size());
+    for (std::size_t robot = 0; robot < of.robots.size(); ++robot) {
+      static_cast<void>(encode(static_cast<std::int64_t>(stream), static_cast<std::int64_t>(robot),
+                               image.data(), row.data()));
+    }
+  }
+}
+
+LiveStatus JpegRows::decode(std::int64_t stream, std::int64_t robot, const void* bytes,
+                            std::size_t size, std::byte* row) const noexcept {
+  const Stream& of = streams_[static_cast<std::size_t>(stream)];
+  if (of.robots.empty()) return LiveStatus::kWrongType;
+  JpegHeader header;
+  const JpegStatus parsed = parse_jpeg(bytes, size, header);
+  if (!has_image(parsed)) return LiveStatus::kNotJpeg;
+  if (header.orientation != 1) return LiveStatus::kRotatedJpeg;
+  // 0: the parser ended before it knew.
+  if (header.components != 0 && header.components != of.channels) return LiveStatus::kWrongSize;
+  const JpegStatus decoded = of.robots[static_cast<std::size_t>(robot)].decoder->decode(
+      bytes, size, of.width, of.height, of.channels, {}, reinterpret_cast<std::uint8_t*>(row),
+      of.row_stride());
+  switch (decoded) {
+    case JpegStatus::kOk:
+      return LiveStatus::kOk;
+    case JpegStatus::kDamaged:
+      return LiveStatus::kDamagedJpeg;
+    case JpegStatus::kLayoutMismatch:
+      return LiveStatus::kWrongSize;
+    default:
+      return LiveStatus::kNotJpeg;
+  }
+}
+
+LiveStatus JpegRows::encode(std::int64_t stream, std::int64_t robot, const void* image,
+                            std::byte* row) const noexcept {
+  const Stream& of = streams_[static_cast<std::size_t>(stream)];
+  const Robot& with = of.robots[static_cast<std::size_t>(robot)];
+  const JpegStatus encoded =
+      with.encoder->encode(static_cast<const std::uint8_t*>(image), of.width, of.height,
+                           of.channels, of.row_stride(), *with.file);
+  if (encoded != JpegStatus::kOk) return LiveStatus::kNotJpeg;
+  return decode(stream, robot, with.file->data(), with.file->size(), row);
+}
+
+}  // namespace robocache
