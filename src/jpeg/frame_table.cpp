@@ -16,11 +16,6 @@ constexpr std::int64_t kFramesAtOnce = 256;  // of a thread that parses headers
 constexpr std::int64_t kScansAtOnce = 4;     // at least, of a thread that extracts scans
 constexpr std::uint32_t kNoTables = ~std::uint32_t{0};
 
-const char* name_of(JpegSampling sampling) {
-  constexpr const char* kNames[] = {"grayscale", "4:4:4", "4:2:2", "4:4:0", "4:2:0"};
-  return kNames[static_cast<std::size_t>(sampling)];
-}
-
 /// The tables of a header as bytes, to compare them.
 std::string tables_key(const JpegHeader& header) {
   std::string key;

@@ -86,7 +86,8 @@ void* TurboMemory::take(std::size_t bytes) {
 }
 
 bool TurboMemory::add_block(std::size_t bytes) {
-  auto* const block = static_cast<Block*>(std::aligned_alloc(kUnit, sizeof(Block) + bytes));
+  // SIMD code may read a unit past the last sample.
+  auto* const block = static_cast<Block*>(std::aligned_alloc(kUnit, sizeof(Block) + bytes + kUnit));
   if (block == nullptr) return false;
   *block = {blocks_, bytes};
   blocks_ = block;
