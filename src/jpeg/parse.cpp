@@ -104,10 +104,10 @@ bool parse_huffman(Bytes segment, Tables& tables) {
       total += count;
     }
     if (total > 256) return false;
-    for (std::uint32_t i = 0; i < total; ++i) {
-      table.symbols[i] = static_cast<std::uint8_t>(segment.byte());
-    }
-    if (segment.failed() || !is_prefix_code(table)) return false;
+    const Bytes symbols = segment.take(total);
+    if (segment.failed()) return false;
+    std::memcpy(table.symbols, symbols.here(), total);
+    if (!is_prefix_code(table)) return false;
     const bool is_ac = head >= 0x10;
     if (!is_ac && std::any_of(table.symbols, table.symbols + total,
                               [](std::uint8_t symbol) { return symbol > 15; })) {

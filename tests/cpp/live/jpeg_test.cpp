@@ -58,9 +58,8 @@ Bytes rotated(const Bytes& file, std::uint8_t orientation) {
   const Bytes segment{0xff, 0xe1, 0, 34, 'E', 'x',         'i', 'f', 0, 0,    'M', 'M',
                       0,    42,   0, 0,  0,   8,           0,   1,   1, 0x12, 0,   3,
                       0,    0,    0, 1,  0,   orientation, 0,   0,   0, 0,    0,   0};
-  Bytes made(file.begin(), file.begin() + 2);
-  made.insert(made.end(), segment.begin(), segment.end());
-  made.insert(made.end(), file.begin() + 2, file.end());
+  Bytes made = file;
+  made.insert(made.begin() + 2, segment.begin(), segment.end());
   return made;
 }
 
