@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robocache.jpeg import library as jpeg_library
+from robocache.jpeg.frames import JpegFrames
 from robocache.live.arguments import Values, as_array, integers
 from robocache.live.library import LiveStatus
 from robocache.live.streams import PushStream
-from robocache.store import jpeg_library
-from robocache.store.jpeg_frames import JpegFrames
 
 File = NDArray[np.uint8]
 """[n]: the bytes of a file."""

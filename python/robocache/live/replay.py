@@ -17,6 +17,8 @@ from torch import Tensor
 from robocache.core import config
 from robocache.core.display import ShortRepr
 from robocache.core.progress import Update, progress_bar
+from robocache.jpeg import library as jpeg_library
+from robocache.jpeg.frames import JpegFrames
 from robocache.live.aligner import LiveAligner
 from robocache.live.arguments import nanoseconds
 from robocache.loader.loader import Extras, Loader, make_loader
@@ -25,7 +27,6 @@ from robocache.loader.mixture.part_batch import as_in_mixture, own_streams
 from robocache.loader.policy_spec import MixtureSpec, PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.episode_store import EpisodeStore
-from robocache.store.jpeg_frames import JpegFrames
 from robocache.store.rows import StreamRows
 from robocache.transform import transforms
 
@@ -257,14 +258,17 @@ class _Arrivals:
         self.done = end
 
     def _push_files(self, aligner: LiveAligner, end: int) -> None:
-        """Pushes JPEG frames; of damaged ones the pixels that training decoded."""
+        """Pushes JPEG frames; in place of those that a robot would refuse, what training had."""
         for i in range(self.done, end):
             time, valid = int(self.times[i]), self.valid is None or bool(self.valid[i])
+            file, shape = self.values.files[i], self.values.frame_shape
+            if not valid and not len(jpeg_library.index(file, 1, shape)[1]):
+                aligner.push(self.name, time, np.zeros(shape, np.uint8), valid=False)
+                continue
             try:
-                aligner.push(self.name, time, self.values.files[i], valid=valid)
-            except ValueError:
-                pixels, has_image = self.values[i : i + 1].decode()
-                aligner.push(self.name, time, pixels[0], valid=valid and bool(has_image[0]))
+                aligner.push(self.name, time, file, valid=valid)
+            except ValueError:  # a damaged frame
+                aligner.push(self.name, time, self.values[i], valid=valid)
 
 
 def _spaced(times: NDArray[np.int64], every_ns: int) -> NDArray[np.int64]:

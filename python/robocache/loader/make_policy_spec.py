@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache.core.version import UNKNOWN, package_version
+from robocache.jpeg import library as jpeg_library
 from robocache.loader.contents import Contents
 from robocache.loader.memory.file_rows import FileRows, find_rows
 from robocache.loader.policy_spec import MixtureSpec, PolicySpec
 from robocache.loader.window_spec import ImageEncoding, WindowSpec
 from robocache.normalization.formulas import Normalization
-from robocache.store import jpeg_library
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.library import policy_spec_windows
 

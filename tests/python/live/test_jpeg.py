@@ -18,6 +18,7 @@ from PIL import Image
 from recordings import DATA, needs
 
 import robocache as rc
+from robocache.core.ragged import RaggedArray
 from robocache.loader.window_spec import ImageEncoding
 
 SHAPE = (45, 70, 3)
@@ -307,6 +308,24 @@ def test_replays_of_jpeg_streams_have_no_differing_bits(tmp_path: Path) -> None:
     found = rc.replay_store(store, spec, progress=False)
     assert (found.differing_bits, found.anchors) == (0, 24)
     assert found.streams["camera"].rows == 24
+
+
+def test_replays_of_damaged_frames_and_of_others_have_no_differing_bits(tmp_path: Path) -> None:
+    files = [jpeg(scene(i)) for i in range(8)]
+    files[2] = files[2][:1000]  # training has the image of what is left
+    files[4] = jpeg(scene(4), progressive=True)
+    files[5] = b"no image"
+    files[6] = files[6][:1000]
+    valid = np.array([True, True, True, True, False, False, False, True])
+    times = np.arange(8) * 33 * MS
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        rows = RaggedArray.from_rows([np.frombuffer(file, np.uint8) for file in files])
+        episode.add("camera", times, rc.JpegFrames(rows, SHAPE), valid=valid)
+        episode.add("action", times, np.ones((8, 1), np.float32))
+    windows = {"camera": rc.Window([-0.033, 0.0]), "action": rc.Window([0.0, 0.033])}
+    loader = rc.Loader(tmp_path / "s", 4, windows, anchor="action", device="cpu")
+    found = rc.replay_store(loader.store, loader.spec(), progress=False)
+    assert (found.differing_bits, found.anchors, found.streams["camera"].padded) == (0, 8, 7)
 
 
 def test_raw_images_give_the_batches_of_the_encoded_store(tmp_path: Path) -> None:
