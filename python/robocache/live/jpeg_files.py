@@ -56,7 +56,7 @@ class FileRow(NamedTuple):
     time_ns: int
     file: File
     robot: Any
-    valid: np.bool_
+    valid: bool
 
 
 def check_files(
@@ -82,7 +82,8 @@ def check_files(
     if flags.dtype != np.bool_ or flags.shape != times.shape:
         got = f"{flags.dtype} {list(flags.shape)}"
         raise ValueError(f"{name}: valid: expected bool [N={count}], got {got}")
-    return [FileRow(*row) for row in zip(times.tolist(), files, robots, flags, strict=True)]
+    rows = zip(times.tolist(), files, robots, flags.tolist(), strict=True)
+    return [FileRow(*row) for row in rows]
 
 
 def check_file(status: int, stream: PushStream, file: File) -> None:
