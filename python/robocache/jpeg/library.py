@@ -41,7 +41,7 @@ FRAME = np.dtype(
 others), `sampling` a number of `SAMPLINGS`.
 """
 
-SAMPLINGS: Final = ("4:0:0", "4:4:4", "4:2:2", "4:4:0", "4:2:0")
+SAMPLINGS = ("4:0:0", "4:4:4", "4:2:2", "4:4:0", "4:2:0")
 """Chroma samplings, in the order of the library's numbers; 4:0:0 is gray."""
 
 

@@ -97,20 +97,20 @@ def check_file(status: int, stream: PushStream, file: File) -> None:
         raise ValueError(f"{name}: expected JPEG, got {_kind(file)} ({len(file)} bytes)")
     if status == LiveStatus.DAMAGED_JPEG:
         raise ValueError(f"{name}: expected a whole JPEG, got a damaged one ({len(file)} bytes)")
-    frame = jpeg_library.inspect(file)[1]
+    frame = jpeg_library.inspect_file(file)
     if status == LiveStatus.ROTATED_JPEG:
         raise ValueError(
-            f"{name}: expected an upright JPEG, got one of EXIF orientation {frame.orientation} "
+            f"{name}: expected an upright JPEG, got one of EXIF orientation {frame['orientation']} "
             "(decode and rotate it, and push the pixels)"
         )
     if status == LiveStatus.WRONG_SIZE:
         height, width, channels = stream.shape
-        got = f"{frame.width}x{frame.height}x{frame.components}"
+        got = f"{frame['width']}x{frame['height']}x{frame['components']}"
         raise ValueError(f"{name}: expected a JPEG of {width}x{height}x{channels}, got {got}")
 
 
 def _kind(file: File) -> str:
-    status: Any = jpeg_library.inspect(file)[0]
+    status = int(jpeg_library.inspect_file(file)["status"])
     if status == jpeg_library.OK:
         return "one that libjpeg-turbo cannot decode"
     return jpeg_library.describe(status)

@@ -262,7 +262,7 @@ class _Arrivals:
         for i in range(self.done, end):
             time, valid = int(self.times[i]), self.valid is None or bool(self.valid[i])
             file, shape = self.values.files[i], self.values.frame_shape
-            if not valid and not len(jpeg_library.index(file, 1, shape)[1]):
+            if not valid and jpeg_library.inspect_file(file)["status"] != jpeg_library.OK:
                 aligner.push(self.name, time, np.zeros(shape, np.uint8), valid=False)
                 continue
             try:

@@ -85,9 +85,9 @@ def _find_encoding(rows: FileRows) -> ImageEncoding:
     for index in np.linspace(0, rows.rows - 1, count).astype(int).tolist():
         number = int(np.searchsorted(ends, index, side="right"))
         frames: Any = rows.pieces[number].values
-        status, frame = jpeg_library.inspect(frames.files[index - ends[number] + len(frames)])
-        if status == jpeg_library.OK:
-            found.add((frame.quality, frame.chroma.decode()))
+        frame = jpeg_library.inspect_file(frames.files[index - ends[number] + len(frames)])
+        if frame["status"] == jpeg_library.OK:
+            found.add((int(frame["quality"]), jpeg_library.SAMPLINGS[frame["sampling"]]))
     qualities: set[int] = {quality for quality, _ in found}
     chromas: set[Any] = {chroma for _, chroma in found}
     return ImageEncoding(
