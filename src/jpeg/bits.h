@@ -18,6 +18,17 @@ ROBOCACHE_HOST_DEVICE std::uint32_t shift_left(std::uint32_t high, std::uint32_t
 #endif
 }
 
+/// ~(a ^ b), in one instruction.
+ROBOCACHE_HOST_DEVICE std::uint32_t exclusive_nor(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t result;
+  asm("lop3.b32 %0, %1, %2, 0, 0xc3;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+#else
+  return ~(a ^ b);
+#endif
+}
+
 /// A range of the words of a plain scan. Reads outside give the last word: no position leads to an
 /// access out of bounds.
 struct ScanWords {
@@ -34,61 +45,55 @@ class BitReader {
   }
 
   ROBOCACHE_HOST_DEVICE void seek(std::uint32_t bit) {
-    next_ = (bit >> 5) - scan_.first;
-    used_ = bit & 31;
-    first_ = load();
-    second_ = load();
-    third_ = load();
+    bit_ = bit - scan_.first * 32;
+    const std::uint32_t word = bit_ >> 5;
+    first_ = load(word);
+    second_ = load(word + 1);
+    third_ = load(word + 2);
   }
 
   /// The next 32 bits.
-  ROBOCACHE_HOST_DEVICE std::uint32_t peek() const { return shift_left(first_, second_, used_); }
+  ROBOCACHE_HOST_DEVICE std::uint32_t peek() const { return shift_left(first_, second_, bit_); }
 
   /// The position of the next bit.
-  ROBOCACHE_HOST_DEVICE std::uint32_t position() const {
-    return (next_ - 3 + scan_.first) * 32 + used_;
-  }
+  ROBOCACHE_HOST_DEVICE std::uint32_t position() const { return bit_ + scan_.first * 32; }
 
   /// Skips at most 32 bits.
   ROBOCACHE_HOST_DEVICE void skip(std::uint32_t count) {
-    used_ += count;
+    const std::uint32_t bit = bit_ + count;
+    const std::uint32_t past = (bit ^ bit_) & 32;
+    bit_ = bit;
 #if defined(__CUDA_ARCH__)
     // Without a branch: lanes of a warp reach new words at different times. The third word is
     // loaded long before it is needed, so that no lane waits for the load.
-    const bool is_past = used_ >= 32;
-    first_ = is_past ? second_ : first_;
-    second_ = is_past ? third_ : second_;
-    used_ &= 31;
-    const std::uint32_t* const address = scan_.words + (next_ < scan_.last ? next_ : scan_.last);
+    first_ = past != 0 ? second_ : first_;
+    second_ = past != 0 ? third_ : second_;
+    const std::uint32_t next = (bit >> 5) + 2;
+    const std::uint32_t* const address = scan_.words + (next < scan_.last ? next : scan_.last);
     asm volatile(
         "{ .reg .pred past;\n"
         "  setp.ne.u32 past, %2, 0;\n"
         "  @past ld.u32 %0, [%1]; }"
         : "+r"(third_)
-        : "l"(address), "r"(static_cast<std::uint32_t>(is_past)));
-    next_ += is_past;
+        : "l"(address), "r"(past));
 #else
-    if (used_ < 32) return;
-    used_ -= 32;
+    if (past == 0) return;
     first_ = second_;
     second_ = third_;
-    third_ = load();
+    third_ = load((bit >> 5) + 2);
 #endif
   }
 
  private:
-  ROBOCACHE_HOST_DEVICE std::uint32_t load() {
-    const std::uint32_t word = scan_.words[next_ < scan_.last ? next_ : scan_.last];
-    ++next_;
-    return word;
+  ROBOCACHE_HOST_DEVICE std::uint32_t load(std::uint32_t word) const {
+    return scan_.words[word < scan_.last ? word : scan_.last];
   }
 
   ScanWords scan_;
-  std::uint32_t next_;   // the index of the word after `third_`
-  std::uint32_t first_;  // three consecutive words
+  std::uint32_t bit_;    // from words[0] of the range; it wraps below it
+  std::uint32_t first_;  // the word of that bit, and the two after it
   std::uint32_t second_;
   std::uint32_t third_;
-  std::uint32_t used_;  // the bits of `first_` that have been read
 };
 
 /// The lookup table of a Huffman table, within an array of elements.
@@ -126,7 +131,7 @@ ROBOCACHE_HOST_DEVICE std::int32_t value_of_symbol(std::uint32_t peeked, std::ui
   const std::uint32_t magnitude = shift_left(peeked, 0, element);
   const bool is_negative = static_cast<std::int32_t>(magnitude) >= 0;
   const auto sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(magnitude) >> 31);
-  const std::uint32_t absolute = ~(magnitude ^ sign);
+  const std::uint32_t absolute = exclusive_nor(magnitude, sign);
   return static_cast<std::int32_t>(shift_left(0, absolute, element >> 8)) *
          (is_negative ? -factor : factor);
 }

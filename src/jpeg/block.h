@@ -144,7 +144,8 @@ ROBOCACHE_HOST_DEVICE void unpack_column(const Column& column, std::int32_t (&a)
 
 ROBOCACHE_HOST_DEVICE int column_offset(int x) { return x * kColumnPitch; }
 
-/// Transforms the block at `block`, and clears it. `put(y, samples)` receives the rows.
+/// Transforms the block at `block`, and clears it. `put(y, first, second)` receives two rows, of
+/// which y is the first.
 template <typename Put>
 ROBOCACHE_HOST_DEVICE void transform_block(unsigned char* block, const Put& put) {
   std::int32_t rows[8][8];
@@ -159,7 +160,10 @@ ROBOCACHE_HOST_DEVICE void transform_block(unsigned char* block, const Put& put)
     for (int y = 0; y < 8; ++y) rows[y][x] = a[y] >> kFirstPassShift;
   }
   ROBOCACHE_UNROLL
-  for (int y = 0; y < 8; ++y) put(y, samples_of_row<std::int32_t>(rows[y]));
+  for (int y = 0; y < 8; y += 2) {
+    const std::uint64_t first = samples_of_row<std::int32_t>(rows[y]);
+    put(y, first, samples_of_row<std::int32_t>(rows[y + 1]));
+  }
 }
 
 /// As transform_block, for coefficients of any size: with the wrapping and saturation of the
@@ -191,6 +195,7 @@ ROBOCACHE_HOST_DEVICE_CALLED void transform_large_block(unsigned char* block, Pu
                                                              : result);
     }
   }
+  std::uint64_t first = 0;
   ROBOCACHE_NO_UNROLL
   for (int y = 0; y < 8; ++y) {
     std::int32_t row[8];
@@ -198,7 +203,12 @@ ROBOCACHE_HOST_DEVICE_CALLED void transform_large_block(unsigned char* block, Pu
       row[x] = *at(x, y);
       *at(x, y) = 0;
     }
-    put(y, samples_of_row<std::int64_t>(row));
+    const std::uint64_t samples = samples_of_row<std::int64_t>(row);
+    if (y % 2 == 0) {
+      first = samples;
+    } else {
+      put(y - 1, first, samples);
+    }
   }
 }
 

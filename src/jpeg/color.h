@@ -16,7 +16,9 @@ namespace robocache::ROBOCACHE_TARGET {
 inline constexpr int kGroup = 8;
 inline constexpr std::uint32_t kPairOnes = 0x00010001;
 
-/// The planes of a frame, each row padded to whole MCUs.
+/// The planes of a frame, padded to whole MCUs. Rows are stored in pairs: 8 samples of an even row,
+/// 8 of the row below it, the next 8 of the even row, and so on. So a thread writes 16 bytes of a
+/// block at a time, and the threads of a warp read consecutive addresses.
 struct SamplePlanes {
   const std::uint8_t* luma;
   const std::uint8_t* cb;
@@ -63,37 +65,81 @@ ROBOCACHE_HOST_DEVICE void spread_pairs(std::uint32_t cb, std::uint32_t cr, std:
   pairs[3] = choose_bytes(high, 0, 0x4342);
 }
 
-/// The chroma samples that a group of pixels needs, of one row. With kH = 2, of the columns from
-/// x / 2 - 1 to x / 2 + 4, clamped to the plane; else of the group's own.
+/// The offset of a sample in a plane whose pairs of rows have so many bytes.
+ROBOCACHE_HOST_DEVICE std::int32_t sample_offset(std::int32_t row_pair, std::int32_t row,
+                                                 std::int32_t column) {
+  return (row >> 1) * row_pair + (column >> 3) * 16 + (row & 1) * 8 + (column & 7);
+}
+
+/// The chroma samples that a strip needs: eight rows and columns of pixels.
+struct ChromaPlace {
+  std::int32_t row_pair;     // bytes of a pair of rows
+  std::int32_t first;        // the offset of the strip's first column
+  std::int32_t left, right;  // the offsets of the samples beside it, from `first`
+  std::int32_t row;          // of the strip's first row
+  std::int32_t last_row;     // of the frame
+  std::int32_t last_column;  // of the frame, counted from the strip's first
+
+  /// The offset of row `i` of the strip, from -1 on, or of the nearest row that the frame has.
+  ROBOCACHE_HOST_DEVICE std::int32_t row_offset(std::int32_t i) const {
+    const std::int32_t wanted = row + i;
+    const std::int32_t near = wanted < last_row ? wanted : last_row;
+    return sample_offset(row_pair, near > 0 ? near : 0, 0) + first;
+  }
+};
+
+template <int kH, int kV>
+ROBOCACHE_HOST_DEVICE ChromaPlace place_chroma(const JpegPlan& plan, std::int32_t x,
+                                               std::int32_t y) {
+  const std::int32_t column = x / kH;
+  ChromaPlace place;
+  place.row_pair = 2 * plan.chroma_pitch;
+  place.first = sample_offset(place.row_pair, 0, column);
+  place.row = y / kV;
+  place.last_row = plan.chroma_height - 1;
+  place.last_column = plan.chroma_width - 1 - column;
+  place.left = column == 0 ? 0 : (column & 7) == 0 ? 7 - 16 : -1;
+  const std::int32_t after = (column & 7) == 0 ? 4 : 16 - 4;
+  place.right = place.last_column < 4 ? place.last_column : after;
+  return place;
+}
+
+/// The chroma of a row of a strip at the columns of its pixels, in pairs: with kH = 2, three times
+/// the nearest sample and once the second nearest; else the sample.
 struct ChromaRow {
   std::uint32_t pairs[kGroup];
 };
 
 template <int kH>
-ROBOCACHE_HOST_DEVICE ChromaRow load_chroma(const JpegPlan& plan, const SamplePlanes& planes,
-                                            std::int32_t row, std::int32_t x) {
-  ChromaRow loaded;
-  const std::int32_t column = x / kH;
-  const std::int32_t at = row * plan.chroma_pitch + column;
-  const std::uint8_t* const cb = planes.cb + at;
-  const std::uint8_t* const cr = planes.cr + at;
+ROBOCACHE_HOST_DEVICE ChromaRow load_chroma(const ChromaPlace& place, const SamplePlanes& planes,
+                                            std::int32_t i) {
+  ChromaRow row;
+  const std::int32_t offset = place.row_offset(i);
+  const std::uint8_t* const cb = planes.cb + offset;
+  const std::uint8_t* const cr = planes.cr + offset;
   if (kH == 1) {
-    spread_pairs(load_word(cb), load_word(cr), loaded.pairs);
-    spread_pairs(load_word(cb + 4), load_word(cr + 4), loaded.pairs + 4);
-    return loaded;
+    spread_pairs(load_word(cb), load_word(cr), row.pairs);
+    spread_pairs(load_word(cb + 4), load_word(cr + 4), row.pairs + 4);
+    return row;
   }
-  spread_pairs(load_word(cb), load_word(cr), loaded.pairs + 1);
+  std::uint32_t samples[6];  // with one at each side
+  spread_pairs(load_word(cb), load_word(cr), samples + 1);
   const auto pair = [&](std::int32_t i) { return cb[i] | static_cast<std::uint32_t>(cr[i]) << 16; };
-  const std::int32_t last = plan.chroma_width - 1 - column;
-  loaded.pairs[0] = pair(column > 0 ? -1 : 0);
-  loaded.pairs[5] = pair(last < 4 ? last : 4);
-  if (plan.chroma_width % 4 != 0 && last < 3) {
+  samples[0] = pair(place.left);
+  samples[5] = pair(place.right);
+  if (place.last_column < 3) {
     ROBOCACHE_UNROLL
     for (int i = 1; i < 5; ++i) {
-      if (i > last) loaded.pairs[i] = loaded.pairs[5];
+      if (i > place.last_column) samples[i] = samples[5];
     }
   }
-  return loaded;
+  ROBOCACHE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int pixel = 2 * i;
+    row.pairs[pixel] = samples[i + 1] * 3 + samples[i];
+    row.pairs[pixel + 1] = samples[i + 1] * 3 + samples[i + 2];
+  }
+  return row;
 }
 
 /// The chroma of a group's pixels: in byte 1 of a word Cb, in byte 3 Cr, each with 128 subtracted,
@@ -107,41 +153,28 @@ struct GroupChroma {
 /// fraction of Cr, whose last bits are 0.
 inline constexpr std::uint32_t kCenter = kPairOnes * 0x8000;
 
-/// The chroma of a group from its nearest row of samples, and from the second nearest one, which
-/// is above the nearest or below it.
+/// The rounding of libjpeg-turbo: added to the sum of a pixel before its fraction is dropped, in
+/// 256ths.
 template <int kH, int kV>
-ROBOCACHE_HOST_DEVICE GroupChroma upsample(const JpegPlan& plan, const ChromaRow& near,
-                                           const ChromaRow& far, bool is_below) {
+ROBOCACHE_HOST_DEVICE constexpr std::uint32_t rounding_of(int pixel, bool is_below) {
+  if (kH == 2 && kV == 2) return pixel % 2 == 0 ? 8 * 16 : 7 * 16;
+  if (kH == 2) return pixel % 2 == 0 ? 1 * 64 : 2 * 64;
+  if (kV == 2) return is_below ? 2 * 64 : 1 * 64;
+  return 0;
+}
+
+/// The chroma of a group from its nearest row, and from the second nearest one, which is above the
+/// nearest or below it.
+template <int kH, int kV>
+ROBOCACHE_HOST_DEVICE GroupChroma upsample(const ChromaRow& near, const ChromaRow& far,
+                                           bool is_below) {
+  constexpr std::uint32_t kUnit = 256 / ((kH == 2 ? 4 : 1) * (kV == 2 ? 4 : 1));
   GroupChroma made;
-  if (kH == 2 && plan.chroma_width <= 2) {  // libjpeg-turbo repeats samples of narrow frames
-    ROBOCACHE_UNROLL
-    for (int i = 0; i < kGroup; ++i) made.pairs[i] = near.pairs[i / 2 + 1] * 256 + kCenter;
-    return made;
-  }
-  if (kH == 1) {
-    const std::uint32_t bias = kPairOnes * (is_below ? 2 : 1) * 64 + kCenter;
-    ROBOCACHE_UNROLL
-    for (int i = 0; i < kGroup; ++i) {
-      made.pairs[i] = kV == 1 ? near.pairs[i] * 256 + kCenter
-                              : near.pairs[i] * 192 + (far.pairs[i] * 64 + bias);
-    }
-    return made;
-  }
-  // The weights 3 and 1, in units of a quarter or, of two dimensions, a sixteenth.
-  constexpr std::uint32_t kUnit = kV == 1 ? 64 : 16;
-  constexpr std::uint32_t kLeft = kPairOnes * (kV == 1 ? 1 : 8) * kUnit + kCenter;
-  constexpr std::uint32_t kRight = kPairOnes * (kV == 1 ? 2 : 7) * kUnit + kCenter;
-  std::uint32_t sums[6];
   ROBOCACHE_UNROLL
-  for (int i = 0; i < 6; ++i) {
-    sums[i] = kV == 1 ? near.pairs[i] * kUnit : near.pairs[i] * (3 * kUnit) + far.pairs[i] * kUnit;
-  }
-  ROBOCACHE_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const std::uint32_t sum = sums[i + 1] * 3;
-    const int pixel = 2 * i;
-    made.pairs[pixel] = sum + sums[i] + kLeft;
-    made.pairs[pixel + 1] = sum + sums[i + 2] + kRight;
+  for (int i = 0; i < kGroup; ++i) {
+    const std::uint32_t bias = kPairOnes * rounding_of<kH, kV>(i, is_below) + kCenter;
+    made.pairs[i] = kV == 1 ? near.pairs[i] * kUnit + bias
+                            : far.pairs[i] * kUnit + (near.pairs[i] * (3 * kUnit) + bias);
   }
   return made;
 }
@@ -182,39 +215,89 @@ ROBOCACHE_HOST_DEVICE void to_rgb(const std::uint32_t (&luma)[2], const GroupChr
   }
 }
 
-/// Makes the groups of column `x` in `rows` rows from `y` on, a multiple of kV, within the padded
-/// planes. `put(y, luma, rgb)` receives the two words of luma and the six of RGB.
+/// The rows of a strip.
+inline constexpr int kStripRows = 8;
+
+/// The luma of a strip: a block.
+struct StripLuma {
+  std::uint32_t words[kStripRows][2];
+};
+
+ROBOCACHE_HOST_DEVICE StripLuma load_luma(const JpegPlan& plan, const SamplePlanes& planes,
+                                          std::int32_t x, std::int32_t y) {
+  const std::int32_t row_pair = 2 * plan.luma_pitch;
+  const std::uint8_t* from = planes.luma + sample_offset(row_pair, y, x);
+  StripLuma luma;
+  ROBOCACHE_UNROLL
+  for (int i = 0; i < kStripRows; i += 2, from += row_pair) {
+#if defined(__CUDA_ARCH__)
+    const uint4 rows = *reinterpret_cast<const uint4*>(from);
+    luma.words[i][0] = rows.x;
+    luma.words[i][1] = rows.y;
+    luma.words[i + 1][0] = rows.z;
+    luma.words[i + 1][1] = rows.w;
+#else
+    __builtin_memcpy(luma.words[i], from, sizeof(luma.words[i]));
+    __builtin_memcpy(luma.words[i + 1], from + 8, sizeof(luma.words[i]));
+#endif
+  }
+  return luma;
+}
+
+/// libjpeg-turbo repeats the samples of frames whose chroma has no more columns than this.
+inline constexpr std::int32_t kNarrowChroma = 2;
+
+/// The strip at row `y` of a narrow frame.
+template <int kV, typename Put>
+ROBOCACHE_HOST_DEVICE void color_narrow_strip(const JpegPlan& plan, const SamplePlanes& planes,
+                                              std::int32_t y, const Put& put) {
+  const ChromaPlace place = place_chroma<2, kV>(plan, 0, y);
+  ROBOCACHE_NO_UNROLL
+  for (int i = 0; i < kStripRows; ++i) {
+    const std::int32_t at = place.row_offset(i / kV);
+    std::uint32_t samples[4];
+    spread_pairs(load_word(planes.cb + at), load_word(planes.cr + at), samples);
+    GroupChroma chroma;
+    ROBOCACHE_UNROLL
+    for (int k = 0; k < kGroup; ++k) chroma.pairs[k] = samples[k / 2] * 256 + kCenter;
+    const std::uint8_t* const from = planes.luma + sample_offset(2 * plan.luma_pitch, y + i, 0);
+    const std::uint32_t luma[2] = {load_word(from), load_word(from + 4)};
+    std::uint32_t rgb[6];
+    to_rgb(luma, chroma, rgb);
+    put(luma, rgb);
+  }
+}
+
+/// Makes the strip at column `x` and row `y`, which 8 divides, within the padded planes. `luma` is
+/// load_luma's. `put(luma, rgb)` receives each row: two words of luma and six of RGB.
 template <int kH, int kV, typename Put>
 ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const SamplePlanes& planes,
-                                       std::int32_t x, std::int32_t y, int rows, const Put& put) {
-  const auto last = plan.chroma_height - 1;
-  const auto load = [&](std::int32_t row) {
-    const std::int32_t above = row < last ? row : last;
-    return load_chroma<kH>(plan, planes, above > 0 ? above : 0, x);
-  };
+                                       const StripLuma& luma, std::int32_t x, std::int32_t y,
+                                       const Put& put) {
+  if (kH == 2 && plan.chroma_width <= kNarrowChroma) {
+    return color_narrow_strip<kV>(plan, planes, y, put);
+  }
+  const ChromaPlace place = place_chroma<kH, kV>(plan, x, y);
   ChromaRow above{};
   ChromaRow here{};
   ChromaRow below{};
   if (kV == 2) {
-    above = load(y / 2 - 1);
-    here = load(y / 2);
+    above = load_chroma<kH>(place, planes, -1);
+    here = load_chroma<kH>(place, planes, 0);
   }
   ROBOCACHE_UNROLL
-  for (int i = 0; i < rows / kV; ++i, y += kV) {
-    if (kV == 2) {
-      below = load(y / 2 + 1);
+  for (int i = 0; i < kStripRows / kV; ++i) {
+    if (kV == 1) {
+      here = load_chroma<kH>(place, planes, i);
     } else {
-      here = load(y);
+      below = load_chroma<kH>(place, planes, i + 1);
     }
     ROBOCACHE_UNROLL
     for (int v = 0; v < kV; ++v) {
-      const GroupChroma chroma = upsample<kH, kV>(plan, here, v == 0 ? above : below, v == 1);
-      const std::int32_t offset = (y + v) * plan.luma_pitch + x;
-      const std::uint8_t* const at = planes.luma + offset;
-      const std::uint32_t luma[2] = {load_word(at), load_word(at + 4)};
+      const GroupChroma chroma = upsample<kH, kV>(here, v == 0 ? above : below, v == 1);
       std::uint32_t rgb[6];
-      to_rgb(luma, chroma, rgb);
-      put(y + v, luma, rgb);
+      to_rgb(luma.words[i * kV + v], chroma, rgb);
+      put(luma.words[i * kV + v], rgb);
     }
     above = here;
     here = below;
@@ -223,12 +306,10 @@ ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const SamplePlanes&
 
 /// As color_strip, for gray frames and where only luma is wanted.
 template <typename Put>
-ROBOCACHE_HOST_DEVICE void gray_strip(const JpegPlan& plan, const SamplePlanes& planes,
-                                      std::int32_t x, std::int32_t y, int rows, const Put& put) {
-  for (int i = 0; i < rows; ++i, ++y) {
-    const std::int32_t offset = y * plan.luma_pitch + x;
-    const std::uint8_t* const at = planes.luma + offset;
-    const std::uint32_t luma[2] = {load_word(at), load_word(at + 4)};
+ROBOCACHE_HOST_DEVICE void gray_strip(const StripLuma& strip, const Put& put) {
+  ROBOCACHE_UNROLL
+  for (int i = 0; i < kStripRows; ++i) {
+    const std::uint32_t (&luma)[2] = strip.words[i];
     std::uint32_t rgb[6];
     ROBOCACHE_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -237,7 +318,7 @@ ROBOCACHE_HOST_DEVICE void gray_strip(const JpegPlan& plan, const SamplePlanes& 
       rgb[word + 1] = choose_bytes(luma[half], 0, 0x2211);
       rgb[word + 2] = choose_bytes(luma[half], 0, 0x3332);
     }
-    put(y, luma, rgb);
+    put(luma, rgb);
   }
 }
 

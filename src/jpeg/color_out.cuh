@@ -20,7 +20,6 @@ inline constexpr std::uint8_t kNoFrame = 255;
 inline constexpr std::uint8_t kElsewhere = 254;
 
 inline constexpr int kColorThreads = 128;
-inline constexpr int kColorRows = 8;  // of a thread's strip
 
 /// How a kernel writes groups.
 enum class Writer {
@@ -89,7 +88,7 @@ __device__ inline void write_plane(bool is_bfloat16, float scale, float bias,
       pairs[i] = reinterpret_cast<const std::uint32_t&>(pair);
     }
   }
-  *reinterpret_cast<uint4*>(to) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  __stcs(reinterpret_cast<uint4*>(to), make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
 }
 
 /// Where a thread writes: the image of its frame, and the first row of its strip.
@@ -234,7 +233,7 @@ class GroupWriter<Writer::kStagedBytes> {
       const auto offset = static_cast<std::int32_t>((threadIdx.x % 32 + 32 * k) * 16);
       const auto at = static_cast<std::uint32_t>(begin + offset);
       const auto lines = static_cast<std::int32_t>(__umulhi(at, launch.per_line));
-      const std::int32_t y = (strip + lines) * kColorRows;
+      const std::int32_t y = (strip + lines) * kStripRows;
       const bool is_piece = offset < 32 * 24 && offset < end;
       rows_[k] = is_piece ? launch.plan.height - y : 0;
       to_[k] = place.image + std::int64_t{y} * line_bytes_ +
@@ -251,7 +250,7 @@ class GroupWriter<Writer::kStagedBytes> {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       if (row_ < rows_[k]) {
-        *reinterpret_cast<uint4*>(to_[k]) = *reinterpret_cast<const uint4*>(piece_ + k * 512);
+        __stcs(reinterpret_cast<uint4*>(to_[k]), *reinterpret_cast<const uint4*>(piece_ + k * 512));
       }
       to_[k] += line_bytes_;
     }
@@ -290,7 +289,7 @@ __device__ inline void report(const ColorLaunch& launch, const JpegCallOutput& o
 }
 
 template <JpegSampling kSampling, Writer kWriter>
-__global__ void __launch_bounds__(kColorThreads)
+__global__ void __launch_bounds__(kColorThreads, kWriter == Writer::kStagedBytes ? 8 : 1)
     color_kernel(const __grid_constant__ ColorLaunch launch) {
   __shared__ uint4 stages[kColorThreads / 32][48];
   using Element = typename TableElement<kWriter>::type;
@@ -299,6 +298,15 @@ __global__ void __launch_bounds__(kColorThreads)
   wait_for_stream();
   const std::int64_t frame = blockIdx.x / launch.color_blocks;
   const auto block = static_cast<std::int32_t>(blockIdx.x - frame * launch.color_blocks);
+  const JpegPlan& plan = launch.plan;
+  const auto warp_item = static_cast<std::int32_t>(block * kColorThreads + (threadIdx.x & ~31u));
+  const std::int32_t item = warp_item + static_cast<std::int32_t>(threadIdx.x % 32);
+  const std::int32_t clamped = min(item, launch.items - 1);
+  const std::int32_t strip = clamped / launch.groups;
+  const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
+  const std::int32_t y = strip * kStripRows;
+  const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
+  const StripLuma luma = load_luma(plan, planes, x, y);  // while the status is on its way
   const std::uint8_t status = frame_status(launch, frame);
   if (status == kElsewhere) return;
   const JpegCallOutput& output = output_of(launch.outputs, launch.output_count, frame);
@@ -313,30 +321,23 @@ __global__ void __launch_bounds__(kColorThreads)
     }
     __syncthreads();
   }
-  const JpegPlan& plan = launch.plan;
-  const auto warp_item = static_cast<std::int32_t>(block * kColorThreads + (threadIdx.x & ~31u));
   if (warp_item >= launch.items) return;
-  const std::int32_t item = warp_item + static_cast<std::int32_t>(threadIdx.x % 32);
-  const std::int32_t clamped = min(item, launch.items - 1);
-  const std::int32_t strip = clamped / launch.groups;
-  const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
-  const std::int32_t y = strip * kColorRows;
-  const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
   GroupWriter<kWriter> writer(launch, conversion, {image, warp_item, x, y, item < launch.items},
                               elements, reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]));
-  const auto put = [&](std::int32_t, const std::uint32_t (&luma)[2],
-                       const std::uint32_t (&rgb)[6]) { writer.put(luma, rgb); };
+  const auto put = [&](const std::uint32_t (&row)[2], const std::uint32_t (&rgb)[6]) {
+    writer.put(row, rgb);
+  };
   switch (kSampling) {
     case JpegSampling::k420:
-      return color_strip<2, 2>(plan, planes, x, y, kColorRows, put);
+      return color_strip<2, 2>(plan, planes, luma, x, y, put);
     case JpegSampling::k422:
-      return color_strip<2, 1>(plan, planes, x, y, kColorRows, put);
+      return color_strip<2, 1>(plan, planes, luma, x, y, put);
     case JpegSampling::k440:
-      return color_strip<1, 2>(plan, planes, x, y, kColorRows, put);
+      return color_strip<1, 2>(plan, planes, luma, x, y, put);
     case JpegSampling::k444:
-      return color_strip<1, 1>(plan, planes, x, y, kColorRows, put);
+      return color_strip<1, 1>(plan, planes, luma, x, y, put);
     case JpegSampling::kGray:
-      return gray_strip(plan, planes, x, y, kColorRows, put);
+      return gray_strip(luma, put);
   }
 }
 
@@ -378,7 +379,7 @@ inline void launch_color(const JpegCall& call, cudaStream_t stream) {
   launch.damaged = call.damaged;
   launch.blocks_per_frame = call.blocks_per_frame;
   launch.groups = (call.plan.width + kGroup - 1) / kGroup;
-  launch.items = (call.plan.height + kColorRows - 1) / kColorRows * launch.groups;
+  launch.items = (call.plan.height + kStripRows - 1) / kStripRows * launch.groups;
   launch.color_blocks = (launch.items + kColorThreads - 1) / kColorThreads;
   launch.per_line = 0xffffffffu / static_cast<std::uint32_t>(3 * call.plan.width) + 1;
   launch.channels = pixels.channels;

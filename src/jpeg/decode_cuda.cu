@@ -15,6 +15,7 @@
 #include "jpeg/backends.h"
 #include "jpeg/color_out.cuh"
 #include "jpeg/task.h"
+#include "jpeg/task_order.cuh"
 
 namespace robocache {
 namespace cuda {
@@ -40,15 +41,16 @@ __device__ inline JpegStatus locate_frame(const JpegCall& call, const JpegFrames
   // As jpeg_scan_words: the bits and at least two words of zeros.
   const std::int64_t words = (static_cast<std::int64_t>(record.scan_bits) / 32 + 6) / 4 * 4;
   const bool is_inside =
-      within(record.scan, words, frames.scan_words) &&
+      within(record.scan, words, frames.scan_words) && record.scan % 4 == 0 &&
       within(record.index, jpeg_entry_element(call.plan.entries - 1) + 1, frames.index_size) &&
       within(record.tables, kJpegTablesBegin, frames.table_words) && record.tables % 4 == 0;
   if (!is_inside) return JpegStatus::kBadFrame;
   frame.tables = frames.tables + record.tables;
-  const std::uint32_t table_words = frame.tables[0];
-  const bool has_tables = table_words >= kJpegTablesBegin && table_words % 4 == 0 &&
-                          table_words <= static_cast<std::uint32_t>(call.layout.largest_tables) &&
-                          within(record.tables, table_words, frames.table_words);
+  frame.table_words = frame.tables[0];
+  const bool has_tables =
+      frame.table_words >= kJpegTablesBegin && frame.table_words % 4 == 0 &&
+      frame.table_words <= static_cast<std::uint32_t>(call.layout.largest_tables) &&
+      within(record.tables, frame.table_words, frames.table_words);
   if (!has_tables) return JpegStatus::kBadFrame;
   frame.scan = {frames.scans + record.scan, 0, static_cast<std::uint32_t>(words) - 1};
   frame.bits = record.scan_bits;
@@ -58,16 +60,56 @@ __device__ inline JpegStatus locate_frame(const JpegCall& call, const JpegFrames
   return JpegStatus::kOk;
 }
 
-/// Copies 16 bytes per step, with all threads of the block.
-__device__ inline void copy_tables(std::uint32_t* to, const std::uint32_t* from) {
-  const auto pieces = static_cast<int>(from[0] / 4);
-  for (int i = static_cast<int>(threadIdx.x); i < pieces; i += kTaskThreads) {
-    reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
+/// Copies kBytes to shared memory: 4, 8 or 16, aligned. The copy is done after wait_for_copies.
+template <int kBytes>
+__device__ inline void copy_async(void* to, const void* from) {
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;\n" ::"r"(address), "l"(from), "n"(kBytes)
+               : "memory");
+#else
+  for (int i = 0; i < kBytes / 4; ++i) {
+    static_cast<std::uint32_t*>(to)[i] = static_cast<const std::uint32_t*>(from)[i];
+  }
+#endif
+}
+
+__device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;\n" ::: "memory");
+#endif
+}
+
+/// Copies whole pieces of 16 bytes, with all threads of the block.
+__device__ inline void copy_pieces(std::uint32_t* to, const std::uint32_t* from, int words) {
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < words; i += kTaskThreads * 4) {
+    copy_async<16>(to + i, from + i);
   }
 }
 
-/// The most words of a scan that a block keeps in shared memory.
+/// The most words of a scan that a block keeps in shared memory, and elements of the index.
 constexpr int kStagedWords = 2048;
+constexpr int kStagedElements =
+    static_cast<int>(jpeg_entry_element(kJpegEntriesPerBase + kMaxBlockEntries) + 1);
+
+/// Copies the index of `entries` entries, and the entry after them, with all threads of the block.
+__device__ inline void stage_index(const JpegPlan& plan, const TaskFrame& frame, std::int32_t first,
+                                   std::int32_t entries, std::uint64_t* staged) {
+  const std::int32_t last = min(first + entries, plan.entries - 1);
+  const auto begin = static_cast<std::int32_t>(jpeg_base_element(first));
+  const auto end = static_cast<std::int32_t>(jpeg_entry_element(last)) + 1;
+  for (std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x); i < end;
+       i += kTaskThreads) {
+    copy_async<8>(staged + (i - begin), frame.index + i);
+  }
+}
+
+/// Where stage_index has copied the index to.
+__device__ inline void use_staged_index(TaskFrame& frame, std::int32_t first,
+                                        const std::uint64_t* staged) {
+  frame.index = staged;
+  frame.first_element = static_cast<std::int32_t>(jpeg_base_element(first));
+}
 
 /// Copies the words that the tasks of `entries` entries read to shared memory, with all threads of
 /// the block. There a load takes less time than a lane needs to use up a word; from global memory,
@@ -86,11 +128,9 @@ __device__ inline void stage_scan(const JpegPlan& plan, TaskFrame& frame, std::i
     const JpegStart end = start_of(frame, first + entries, plan.is_split);
     if (!end.is_gray) last = min(last, end.bit / 32 + kAhead);
   }
-  const std::uint32_t first_word = begin.bit / 32;
+  const std::uint32_t first_word = begin.bit / 32 & ~3u;
   if (last < first_word || last - first_word >= kStagedWords) return;
-  const std::uint32_t* const from = frame.scan.words + first_word;
-  const auto words = static_cast<int>(last - first_word + 1);
-  for (int i = static_cast<int>(threadIdx.x); i < words; i += kTaskThreads) staged[i] = from[i];
+  copy_pieces(staged, frame.scan.words + first_word, static_cast<int>(last - first_word + 1));
   frame.scan = {staged, first_word, last - first_word};
 }
 
@@ -133,25 +173,41 @@ __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
     if (threadIdx.x == 0) call.block_status[blockIdx.x] = static_cast<std::uint8_t>(status);
     return;
   }
+  __shared__ TaskOrder<kTaskThreads> order;
+  __shared__ std::uint64_t index[kStagedElements];
+  __shared__ std::int32_t taken;  // tasks
   const std::int32_t first = part * call.block_entries;
   const std::int32_t entries = min(call.block_entries, plan.entries - first);
+  if (threadIdx.x == 0) taken = 0;
+  order.clear();
+  stage_index(plan, frame, first, entries, index);
   stage_scan(plan, frame, first, entries, tables + (call.layout.largest_tables + 3) / 4 * 4);
-  copy_tables(tables, frame.tables);
+  copy_pieces(tables, frame.tables, static_cast<int>(frame.table_words));
   frame.tables = tables;
+  use_staged_index(frame, first, index);
   for (int i = 0; i < 8; ++i) shared[i * kTaskThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
+  wait_for_copies();
+  __syncthreads();
+  const auto ranks = order.count(plan, frame, first, entries);
+  __syncthreads();
+  order.place(ranks);
   __syncthreads();
   unsigned char* const block =
       coefficients + threadIdx.x / kWarp * kCoefficientBytes + threadIdx.x % kWarp * kLanePitch;
-  // Luma of the block's entries, then their chroma, so that a warp is all luma or all chroma.
-  const std::int32_t padded = (entries + kWarp - 1) / kWarp * kWarp;
-  const std::int32_t end = plan.is_split ? 2 * padded : padded;
+  const std::int32_t tasks = plan.is_split ? 2 * entries : entries;
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % kWarp);
   bool fits = true;
 #pragma unroll 1
-  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < end; i += kTaskThreads) {
-    const bool is_chroma = i >= padded;
-    const std::int32_t entry = is_chroma ? i - padded : i;
-    if (entry < entries) {
-      fits = run_task(plan, frame, first + entry + (is_chroma ? plan.entries : 0), block) && fits;
+  for (;;) {  // a warp takes the next tasks as soon as it is done with others
+    std::int32_t begin = 0;
+    if (lane == 0) begin = atomicAdd(&taken, kWarp);
+    begin = __shfl_sync(~0u, begin, 0);
+    if (begin >= tasks) break;
+    if (begin + lane < tasks) {
+      const std::int32_t task = order.task(begin + lane);
+      const std::int32_t chroma = task - entries;
+      fits =
+          run_task(plan, frame, first + (chroma < 0 ? task : chroma + plan.entries), block) && fits;
     }
     __syncwarp();
   }

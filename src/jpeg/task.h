@@ -14,18 +14,20 @@ namespace robocache::ROBOCACHE_TARGET {
 
 /// A frame as threads read it: its record is validated.
 struct TaskFrame {
-  ScanWords scan;      // the words that the tasks at hand need
-  std::uint32_t bits;  // of the whole scan
-  const std::uint64_t* index;
+  ScanWords scan;              // the words that the tasks at hand need
+  std::uint32_t bits;          // of the whole scan
+  const std::uint64_t* index;  // its elements from `first_element` on
+  std::int32_t first_element;
   const std::uint32_t* tables;
+  std::uint32_t table_words;
   std::int32_t restart_interval;
   std::uint8_t* samples;  // the planes
 };
 
 ROBOCACHE_HOST_DEVICE JpegStart start_of(const TaskFrame& frame, std::int32_t entry,
                                          bool has_chroma) {
-  return unpack_entry(frame.index[jpeg_base_element(entry)], frame.index[jpeg_entry_element(entry)],
-                      has_chroma);
+  return unpack_entry(frame.index[jpeg_base_element(entry) - frame.first_element],
+                      frame.index[jpeg_entry_element(entry) - frame.first_element], has_chroma);
 }
 
 /// Where a task has ended.
@@ -38,28 +40,30 @@ struct TaskEnd {
 struct TaskComponent {
   HuffmanLookup dc, ac;
   const std::uint32_t* places;
-  std::uint8_t* to;  // the first block
-  std::int32_t pitch;
+  std::uint8_t* to;       // the first block
+  std::int32_t row_pair;  // bytes of a pair of rows of the plane
 };
 
 ROBOCACHE_HOST_DEVICE TaskComponent component_at(const JpegPlan& plan, const TaskFrame& frame,
                                                  std::int32_t mcu, int c) {
   const std::int32_t row = mcu / plan.mcu_columns;
   const std::int32_t column = mcu - row * plan.mcu_columns;
-  const std::int32_t pitch = c == 0 ? plan.luma_pitch : plan.chroma_pitch;
-  const std::int32_t at =
-      c == 0 ? (row * plan.luma_v * pitch + column * plan.luma_h) * 8 : (row * pitch + column) * 8;
+  const std::int32_t row_pair = 2 * (c == 0 ? plan.luma_pitch : plan.chroma_pitch);
+  const std::int32_t at = c == 0 ? row * plan.luma_v * 4 * row_pair + column * plan.luma_h * 16
+                                 : row * 4 * row_pair + column * 16;
   std::uint8_t* const plane =
       c == 0 ? frame.samples : frame.samples + plan.luma_bytes() + (c - 1) * plan.chroma_bytes();
   return {lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
-          places_of(frame.tables, c), plane + at, pitch};
+          places_of(frame.tables, c), plane + at, row_pair};
 }
 
-ROBOCACHE_HOST_DEVICE void store_samples(std::uint8_t* to, std::uint64_t samples) {
+/// Stores two rows of a block.
+ROBOCACHE_HOST_DEVICE void store_rows(std::uint8_t* to, std::uint64_t first, std::uint64_t second) {
 #if defined(__CUDA_ARCH__)
-  *reinterpret_cast<std::uint64_t*>(to) = samples;
+  *reinterpret_cast<ulonglong2*>(to) = make_ulonglong2(first, second);
 #else
-  __builtin_memcpy(to, &samples, sizeof(samples));
+  __builtin_memcpy(to, &first, sizeof(first));
+  __builtin_memcpy(to + sizeof(first), &second, sizeof(second));
 #endif
 }
 
@@ -70,10 +74,10 @@ ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
                                      unsigned char* block, std::uint8_t* to) {
   const std::uint32_t sum = decode_block(reader, frame.tables, component.dc, component.ac,
                                          component.places, prediction, block);
-  const std::int32_t pitch = component.pitch;
-  const auto put = [to, pitch](int y, std::uint64_t samples) {
-    const std::int32_t offset = y * pitch;
-    store_samples(to + offset, samples);
+  const std::int32_t row_pair = component.row_pair;
+  const auto put = [to, row_pair](int y, std::uint64_t first, std::uint64_t second) {
+    const std::int32_t offset = y / 2 * row_pair;
+    store_rows(to + offset, first, second);
   };
   if (sum <= kLargestPlainSum) {
     transform_block(block, put);
@@ -82,8 +86,9 @@ ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
   }
 }
 
-ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t pitch) {
-  for (int y = 0; y < 8; ++y, to += pitch) store_samples(to, 0x8080808080808080u);
+ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t row_pair) {
+  constexpr std::uint64_t kGray = 0x8080808080808080u;
+  for (int y = 0; y < 8; y += 2, to += row_pair) store_rows(to, kGray, kGray);
 }
 
 /// Whether `next`, the start of the entry after a task, is what the task has reached. A task of
@@ -138,11 +143,12 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
       std::uint8_t* to = component.to;
       if (c == 0 && b > 0) {  // beside the first block, or below
         const int below = plan.luma_h == 2 ? b >> 1 : b;
-        const std::int32_t offset = below * component.pitch + (plan.luma_h == 2 ? b & 1 : 0);
-        to += std::ptrdiff_t{offset} * 8;
+        const std::int32_t beside = plan.luma_h == 2 ? b & 1 : 0;
+        const std::int32_t offset = below * 4 * component.row_pair + beside * 16;
+        to += offset;
       }
       if (is_past) {
-        write_gray_block(to, component.pitch);
+        write_gray_block(to, component.row_pair);
         continue;
       }
       std::int32_t prediction = c == 0 ? end.dc[0] : c == 1 ? end.dc[1] : end.dc[2];

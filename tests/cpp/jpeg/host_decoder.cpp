@@ -16,27 +16,27 @@ template <typename Put>
 void color_frame(const JpegPlan& plan, JpegSampling sampling, const std::uint8_t* samples,
                  int channels, const Put& put) {
   const target::SamplePlanes planes = target::planes_at(plan, samples);
-  constexpr int kRows = 8;
-  for (std::int32_t y = 0; y < plan.height; y += kRows) {
+  for (std::int32_t y = 0; y < plan.height; y += target::kStripRows) {
     for (std::int32_t x = 0; x < plan.width; x += target::kGroup) {
+      std::int32_t row = y;
+      const target::StripLuma strip = target::load_luma(plan, planes, x, y);
+      const auto put_group = [&](auto& luma, auto& rgb) { put(x, row++, luma, rgb); };
       if (sampling == JpegSampling::kGray || channels == 1) {
-        target::gray_strip(plan, planes, x, y, kRows,
-                           [&](auto row, auto& luma, auto& rgb) { put(x, row, luma, rgb); });
+        target::gray_strip(strip, put_group);
         continue;
       }
-      const auto put_group = [&](auto row, auto& luma, auto& rgb) { put(x, row, luma, rgb); };
       switch (sampling) {
         case JpegSampling::k420:
-          target::color_strip<2, 2>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<2, 2>(plan, planes, strip, x, y, put_group);
           break;
         case JpegSampling::k422:
-          target::color_strip<2, 1>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<2, 1>(plan, planes, strip, x, y, put_group);
           break;
         case JpegSampling::k440:
-          target::color_strip<1, 2>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<1, 2>(plan, planes, strip, x, y, put_group);
           break;
         default:
-          target::color_strip<1, 1>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<1, 1>(plan, planes, strip, x, y, put_group);
       }
     }
   }
