@@ -14,7 +14,6 @@
 #include "tensors.h"
 
 using robocache::DataType;
-using robocache::JpegConversion;
 using robocache::JpegFrame;
 using robocache::JpegFrameTable;
 using robocache::JpegLayout;

@@ -61,10 +61,10 @@ struct RangeTable {
 /// The rows of one MCU row of a plane, with the last column and row repeated to whole blocks.
 void copy_rows(const std::uint8_t* plane, std::ptrdiff_t stride, std::int32_t width,
                std::int32_t height, std::int32_t first, std::int32_t count,
-               const std::uint8_t* table, std::int32_t padded_width, std::uint8_t* out) {
+               const std::uint8_t* table, std::ptrdiff_t padded_width, std::uint8_t* out) {
   for (std::int32_t row = 0; row < count; ++row) {
     const std::uint8_t* const from = plane + std::min(first + row, height - 1) * stride;
-    std::uint8_t* const to = out + static_cast<std::ptrdiff_t>(row) * padded_width;
+    std::uint8_t* const to = out + row * padded_width;
     if (table == nullptr) {
       std::copy(from, from + width, to);
     } else {
@@ -132,9 +132,9 @@ struct JpegEncoder::State {
 
   /// Encodes planes; `rows` has room for an MCU row.
   void encode_planes(const VideoPlanes& planes) {
-    static const RangeTable kTable;
-    const std::uint8_t* const luma_table = planes.is_full_range ? nullptr : kTable.luma;
-    const std::uint8_t* const chroma_table = planes.is_full_range ? nullptr : kTable.chroma;
+    static const RangeTable table;
+    const std::uint8_t* const luma_table = planes.is_full_range ? nullptr : table.luma;
+    const std::uint8_t* const chroma_table = planes.is_full_range ? nullptr : table.chroma;
     if (destination.bytes == nullptr) Destination::grow(&info);
     info.image_width = static_cast<JDIMENSION>(planes.width);
     info.image_height = static_cast<JDIMENSION>(planes.height);
@@ -146,12 +146,12 @@ struct JpegEncoder::State {
     info.optimize_coding = options.optimize_huffman ? TRUE : FALSE;
     info.raw_data_in = TRUE;
     constexpr std::int32_t kRows = 2 * DCTSIZE;  // of luma in an MCU row; chroma has half
-    const std::int32_t padded = padded_width(planes.width);
+    const auto padded = static_cast<std::ptrdiff_t>(padded_width(planes.width));
     std::uint8_t* const parts[3] = {rows.data(), rows.data() + kRows * padded,
                                     rows.data() + kRows * padded + kRows * padded / 4};
     JSAMPROW pointers[3][kRows];
-    for (int row = 0; row < kRows; ++row) pointers[0][row] = parts[0] + row * padded;
-    for (int row = 0; row < DCTSIZE; ++row) {
+    for (std::ptrdiff_t row = 0; row < kRows; ++row) pointers[0][row] = parts[0] + row * padded;
+    for (std::ptrdiff_t row = 0; row < DCTSIZE; ++row) {
       pointers[1][row] = parts[1] + row * (padded / 2);
       pointers[2][row] = parts[2] + row * (padded / 2);
     }

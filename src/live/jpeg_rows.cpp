@@ -16,16 +16,16 @@ bool is_image(const LiveStream& stream) {
 }
 
 /// The options of the encoder that made a stream's images. Throws ValueError where they differ.
-JpegEncoding encoding_of(const LiveStream& stream) {
-  const auto refuse = [&](const char* expected, const char* got) {
-    throw_value_error("encode_images", expected, got + (" of " + quoted(stream.name)));
-  };
-  const ImageEncoding& encoding = *stream.encoding;
-  if (encoding.quality == 0) {
-    refuse("images of one quality of libjpeg's in training", "others");
-  }
-  if (!encoding.sampling) refuse("images of one chroma sampling in training", "several");
+JpegEncoding encoding_of(const std::string& stream, const ImageEncoding& encoding) {
   JpegEncoding options;
+  if (encoding.quality == 0) {
+    throw_value_error("encode_images", "images of one quality of libjpeg's in training",
+                      "others of " + quoted(stream));
+  }
+  if (!encoding.sampling.has_value()) {
+    throw_value_error("encode_images", "images of one chroma sampling in training",
+                      "several of " + quoted(stream));
+  }
   options.quality = encoding.quality;
   options.sampling = *encoding.sampling;
   return options;
@@ -41,13 +41,13 @@ JpegRows::JpegRows(const std::vector<LiveStream>& streams, const LiveOptions& op
     made.height = static_cast<std::int32_t>(stream.shape[0]);
     made.width = static_cast<std::int32_t>(stream.shape[1]);
     made.channels = static_cast<std::int32_t>(stream.shape[2]);
-    const bool is_encoded = options.encode_images && stream.encoding.has_value();
-    has_encoding = has_encoding || is_encoded;
+    const ImageEncoding* const encoding = stream.encoding ? &*stream.encoding : nullptr;
+    has_encoding = has_encoding || encoding != nullptr;
     for (std::int64_t r = 0; r < options.robots; ++r) {
       Robot& robot = made.robots.emplace_back();
       robot.decoder = std::make_unique<JpegDecoder>();
-      if (!is_encoded) continue;
-      robot.encoder = std::make_unique<JpegEncoder>(encoding_of(stream));
+      if (!options.encode_images || encoding == nullptr) continue;
+      robot.encoder = std::make_unique<JpegEncoder>(encoding_of(stream.name, *encoding));
       robot.file = std::make_unique<std::vector<std::uint8_t>>();
     }
   }
