@@ -70,11 +70,13 @@ def convert(
     images: Annotated[
         str,
         typer.Option(
-            metavar="raw|keep|jpeg:Q",
-            help="Store images as pixels; with the recording's JPEG as it is; or as JPEG of "
-            "quality Q (jpeg:Q:444: with color at full resolution).",
+            metavar="auto|raw|keep|jpeg:Q",
+            help="How to store images. auto: JPEG of the recording as it is where that changes no "
+            "pixel, others as pixels. raw: all as pixels. keep: as auto, but JPEG that can't be "
+            "kept (turned by EXIF, CMYK) is encoded again. jpeg:Q, such as jpeg:95: all, video "
+            "too, as JPEG of quality Q (jpeg:Q:444: with color at full resolution).",
         ),
-    ] = "raw",
+    ] = "auto",
     no_images: Annotated[
         bool, typer.Option("--no-images", help="Leave out images and video.")
     ] = False,

@@ -13,12 +13,12 @@ import numpy as np
 from robocache.jpeg.frames import JpegFrames
 from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.readers import ReadOptions, open_recording
-from robocache.readers.image_encoding import ImageEncoding
+from robocache.readers.image_encoding import AUTO, ImageEncoding
 
 FRAMES = 4
 """Frames that are measured of each stream."""
 _SECONDS, _BYTES = 2.0, 256 << 20  # of a recording, after which reading for the estimate ends
-_AUTO, _BEST = ImageEncoding("auto"), ImageEncoding("jpeg", 95)
+_BEST = ImageEncoding("jpeg", 95)
 
 
 @dataclass
@@ -66,12 +66,13 @@ def form_of(options: ReadOptions, sizes: dict[str, int]) -> str:
 
 def _sample(path: str, options: ReadOptions) -> _Sampled:
     sampled, seen = _Sampled(), set[str]()
-    begin, size = time.monotonic(), 0
+    begin, size = 0.0, 0
     try:
-        with open_recording(path, replace(options, encoding=_AUTO)) as recording:
+        with open_recording(path, replace(options, encoding=AUTO)) as recording:
             episodes = recording.episodes()
             with closing(iter(episodes[0].read()) if episodes else iter(())) as chunks:  # type: ignore[type-var]
                 for rows in chunks:
+                    begin = begin or time.monotonic()  # without the time of imports
                     size += rows.values.nbytes
                     if rows.stream not in seen:
                         seen.add(rows.stream)

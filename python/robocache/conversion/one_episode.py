@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robocache.readers import ReadOptions
+from robocache.readers.image_encoding import AUTO
 from robocache.readers.merged_recording import UNIX_NS
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
@@ -103,7 +104,7 @@ def _flags(options: ReadOptions) -> list[str]:
     """The options of a conversion as flags of its command line."""
     plain = ReadOptions()
     flags = [] if options.images else ["--no-images"]
-    if options.encoding != plain.encoding:
+    if options.encoding != AUTO:
         flags += ["--images", str(options.encoding)]
     if options.resize is not None:
         flags += ["--resize", "x".join(map(str, options.resize))]

@@ -31,7 +31,7 @@ from robocache.core.display import ShortRepr, byte_count, counted
 from robocache.core.paths import check_path
 from robocache.core.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
-from robocache.readers.image_encoding import RAW, ImageEncoding
+from robocache.readers.image_encoding import encoding_of
 from robocache.readers.limits import MEMORY_LIMIT
 from robocache.readers.recording import note_lines
 from robocache.store.episode_store import EpisodeStore
@@ -99,19 +99,6 @@ class Conversion(ShortRepr):
         return {**vars(self), "destination": str(self.destination), "skipped": skipped}
 
 
-def _encoding(images: bool | str) -> ImageEncoding:
-    """How images are stored.
-
-    Raises:
-        TypeError, ValueError: `images: expected ..., got ...`.
-    """
-    if isinstance(images, bool):
-        return RAW
-    if not isinstance(images, str):
-        raise TypeError(f"images: expected a bool or a str, got {type(images).__name__}")
-    return ImageEncoding.parse(images)
-
-
 def convert(
     sources: PathLike | Iterable[PathLike],
     destination: PathLike,
@@ -160,9 +147,11 @@ def convert(
         progress: Whether to show a progress bar in a terminal or notebook; or a function that is
             called with the number of finished episodes and the total.
         rate: Rows per second of recordings that have no times.
-        images: Whether to convert images and video; or how to store them: ``"raw"`` as pixels, as
-            True does, ``"keep"`` with the recording's baseline JPEG byte for byte, ``"jpeg:95"`` or
-            ``"jpeg:95:444"`` as JPEG of this quality, with color at half or full resolution.
+        images: Whether to convert images and video; or how to store them. ``"auto"``, as True,
+            keeps JPEG of the recording byte for byte if that changes no pixel, and stores others as
+            pixels; ``"raw"`` stores all as pixels; ``"keep"`` is as ``"auto"``, but encodes JPEG
+            again that cannot be kept; ``"jpeg:95"`` or ``"jpeg:95:444"`` encodes all as JPEG of
+            this quality, with color at half or full resolution.
         resize: Width and height of images.
         fit: How an image of another aspect fits `resize`: ``"pad"``, ``"crop"`` or ``"stretch"``.
         topics: Names of the streams to convert; ``*`` and ``?`` match as in a shell.
@@ -193,7 +182,7 @@ def convert(
     if workers < 1:
         raise ValueError(f"workers: expected 1 or more, got {workers}")
     options = ReadOptions(
-        rate=rate, images=images is not False, encoding=_encoding(images), resize=resize, fit=fit,
+        rate=rate, images=images is not False, encoding=encoding_of(images), resize=resize, fit=fit,
         topics=None if topics is None else tuple(topics), stamp=stamp,
         time_column=time_column, time_unit=time_unit, memory_limit=memory_limit,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from robocache.core.paths import absolute_path
 from robocache.core.progress import Update
 from robocache.readers import Reader, ReadOptions, RecordingError
 from robocache.readers.errors import describe, hub_hint
+from robocache.readers.image_encoding import AUTO
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME, is_store
@@ -70,10 +71,12 @@ def converted(
     Args:
         path: The data set, from :func:`data_set`.
         store: The store's folder; None: beside the data set, under its name with ``.robocache``,
-            with ``.no-images.robocache`` where `options` leave images out, or with
-            ``.96x96.robocache`` where they resize images.
+            with ``.no-images.robocache`` where `options` leave images out, with
+            ``.96x96.robocache`` where they resize images, or with ``.jpeg-95.robocache`` where
+            they encode images.
         reader: The data set's format.
-        options: Options of the reader, of which `rate`, `topics`, `images` and `resize` apply.
+        options: Options of the reader, of which `rate`, `topics`, `images`, `encoding` and `resize`
+            apply.
         progress: The conversion's, as in :func:`robocache.convert`.
 
     Raises:
@@ -98,7 +101,7 @@ def converted(
             progress=progress,
             rate=options.rate,
             topics=options.topics,
-            images=options.images,
+            images=options.images and str(options.encoding),
             resize=options.resize,
         )
         found = EpisodeStore(folder)
@@ -114,23 +117,36 @@ def converted(
             f"{folder}: expected a store of all streams of {path}, got one without "
             f"{', '.join(missing)} (remove it, and it is made again)"
         )
-    _refuse_sizes(folder, found, options)
+    _refuse_images(folder, found, options)
     return found
 
 
 def _suffix(options: ReadOptions) -> str:
-    """The suffix of a store's name beside its data set: each image size has a separate store."""
+    """The suffix of a store's name beside its data set: each form of images has its own store."""
     if not options.images:
         return f".no-images{SUFFIX}"
+    size = "" if options.resize is None else ".{}x{}".format(*options.resize)
+    form = "" if options.encoding == AUTO else f".{str(options.encoding).replace(':', '-')}"
+    return f"{size}{form}{SUFFIX}"
+
+
+def _refuse_images(folder: Path, store: EpisodeStore, options: ReadOptions) -> None:
+    """Refuses an existing store whose images have another form or size than the options say."""
+    if not options.images:
+        return
+    encoding = options.encoding
+    for name, info in store.streams.items():
+        quality = info.encoded.quality if info.encoded is not None else None
+        got = "pixels" if info.encoding is None else f"JPEG of quality {quality or 'unknown'}"
+        is_right = encoding.kind != "raw" or info.encoding is None
+        if encoding.kind == "jpeg":
+            is_right = info.encoding is not None and quality == encoding.quality
+        if is_image(info) and not is_right:
+            raise StoreError(
+                f"{folder}: expected images in {name} as {encoding}, as images says, got {got} "
+                "(remove it, and it is made again)"
+            )
     if options.resize is None:
-        return SUFFIX
-    width, height = options.resize
-    return f".{width}x{height}{SUFFIX}"
-
-
-def _refuse_sizes(folder: Path, store: EpisodeStore, options: ReadOptions) -> None:
-    """Refuses an existing store whose images have another size than `resize`."""
-    if options.resize is None or not options.images:
         return
     width, height = options.resize
     for name, info in store.streams.items():

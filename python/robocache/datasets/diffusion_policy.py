@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decid
 from robocache.loader.window import Relative, Window
 from robocache.readers import ReadOptions
 from robocache.readers.diffusion_policy import READER, ReplayBuffer
+from robocache.readers.image_encoding import encoding_of
 from robocache.store.episode_store import EpisodeStore
 
 OPTIONS = ReadOptions(rate=1.0)  # a replay buffer has no rate: a step is a second then
@@ -87,6 +88,7 @@ def from_diffusion_policy(
     max_train_episodes: int | None = None,
     relative_to: Mapping[str, str | Relative] | None = None,
     episodes: Episodes | None = None,
+    images: bool | str = True,
     store: PathLike | None = None,
     progress: bool | Update = True,
     **options: Any,
@@ -116,9 +118,11 @@ def from_diffusion_policy(
         relative_to: By key, the key whose value at the anchor is subtracted, as `relative_to` of
             :class:`Window`.
         episodes: More conditions on episodes; the arguments above decide its `indices`.
+        images: Whether to take images; or how the store has them, as :func:`convert` says:
+            ``"jpeg:95"`` takes a tenth of the memory, and the batch has nearly the same pixels.
         store: The folder of the store; None: beside the buffer, named after it with
-            ``.robocache``. It is made where it is not there; of several processes that start
-            together, let one make it first.
+            ``.robocache``, or ``.jpeg-95.robocache`` for ``images="jpeg:95"``. It is made where
+            it is not there; of several processes that start together, let one make it first.
         progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
             called with how many episodes are done, and how many there are.
         options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
@@ -150,7 +154,13 @@ def from_diffusion_policy(
     chosen = validating(count, val_ratio, val_seed)
     if not validation:
         chosen = training(chosen, val_seed, max_train_episodes)
-    made = converted(found, store, READER, OPTIONS, progress)
+    made = converted(
+        found,
+        store,
+        READER,
+        replace(OPTIONS, images=images is not False, encoding=encoding_of(images)),
+        progress,
+    )
     wanted = list(made.streams) if keys is None else list(keys)
     for key in wanted:
         if key not in made.streams:

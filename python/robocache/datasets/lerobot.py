@@ -27,6 +27,7 @@ from robocache.normalization.formulas import Normalization
 from robocache.normalization.parse_statistics import vector
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.errors import reading
+from robocache.readers.image_encoding import encoding_of
 from robocache.readers.lerobot.index import read_info
 from robocache.readers.lerobot.reader import BOOKKEEPING, READER
 from robocache.readers.limits import MEMORY_LIMIT
@@ -94,7 +95,7 @@ def from_lerobot(
     batch_size: int,
     episodes: Episodes | Sequence[int] | None = None,
     tolerance_s: float | None = None,
-    images: bool = True,
+    images: bool | str = True,
     resize: tuple[int, int] | None = None,
     store: PathLike | None = None,
     progress: bool | Update = True,
@@ -129,14 +130,17 @@ def from_lerobot(
             :class:`Episodes`, whose `indices` are such numbers. None: all that are there.
         tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
         images: Whether to take images and video. Without them the low-dimensional features of
-            a data set load whose videos are not there.
+            a data set load whose videos are not there. Or how the store has them, as
+            :func:`convert` says: ``"jpeg:95"`` takes a tenth of the memory, and the batch has
+            nearly the same pixels. True: with the same bits as the data set.
         resize: Width and height of images, which are padded to their aspect as
             :func:`convert` does it; None: as they are.
         store: The folder of the store; None: beside the data set, named after it with
             ``.robocache`` (``.no-images.robocache`` without images, ``.96x96.robocache`` for
-            that `resize`). It is made where it is not there, which takes the time and the room
-            that all decoded images need: a bar and the logger ``"robocache"`` say how much. Of
-            several processes that start together, let one make it first.
+            that `resize`, ``.jpeg-95.robocache`` for ``images="jpeg:95"``). It is made where it
+            is not there, which takes the time and the room that all images need: a bar and the
+            logger ``"robocache"`` say how much. Of several processes that start together, let
+            one make it first.
         progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
             called with how many episodes are done, and how many there are.
         options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
@@ -174,7 +178,12 @@ def from_lerobot(
     path = data_set(source, READER)
     info = read_info(path)
     own = tuple(name for name in BOOKKEEPING if name in info.features)
-    options_read = ReadOptions(topics=("*", *own), images=images, resize=resize)
+    options_read = ReadOptions(
+        topics=("*", *own),
+        images=images is not False,
+        encoding=encoding_of(images),
+        resize=resize,
+    )
     found = converted(path, store, READER, options_read, progress)
     kinds = {name: info.features[name]["dtype"] for name in found.streams}
     if not images:  # which a store given by its folder may have all the same

@@ -24,6 +24,7 @@ from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decid
 from robocache.loader.window import Relative, Window
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER
+from robocache.readers.image_encoding import encoding_of
 from robocache.store.episode_store import EpisodeStore
 
 OBS, NEXT = "obs/", "next_obs/"
@@ -77,6 +78,7 @@ def from_robomimic(
     filter_by_attribute: str | None = None,
     relative_to: Mapping[str, str | Relative] | None = None,
     episodes: Episodes | Sequence[int] | slice | None = None,
+    images: bool | str = True,
     store: PathLike | None = None,
     progress: bool | Update = True,
     **options: Any,
@@ -110,9 +112,11 @@ def from_robomimic(
             :class:`Window`.
         episodes: The :class:`Episodes` to draw from; the arguments above decide its `subset`,
             `drop_n_first_frames` and `drop_n_last_frames`.
+        images: Whether to take images; or how the store has them, as :func:`convert` says:
+            ``"jpeg:95"`` takes a tenth of the memory, and the batch has nearly the same pixels.
         store: The folder of the store; None: beside the file, named after it with
-            ``.robocache``. It is made where it is not there; of several processes that start
-            together, let one make it first.
+            ``.robocache``, or ``.jpeg-95.robocache`` for ``images="jpeg:95"``. It is made where
+            it is not there; of several processes that start together, let one make it first.
         progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
             called with how many episodes are done, and how many there are.
         options: Of :class:`Loader`: `shuffle`, `seed`, `device` and so on. Keys are named as in
@@ -141,7 +145,7 @@ def from_robomimic(
         raise ValueError(f"goal_mode: expected last or None, got {goal_mode!r}")
     if goal_mode is not None and not load_next_obs:
         raise ValueError("load_next_obs: expected True for goal_mode='last', got False")
-    found = _store(data_set(path, READER), store, load_next_obs, progress)
+    found = _store(data_set(path, READER), store, load_next_obs, images, progress)
     own = [name for name in found.streams if not name.startswith((OBS, NEXT))]
     observed = [name.removeprefix(OBS) for name in found.streams if name.startswith(OBS)]
     dataset_keys = _known("dataset_keys", dataset_keys, own)
@@ -180,7 +184,11 @@ def from_robomimic(
 
 
 def _store(
-    path: Any, store: PathLike | None, needs_next: bool, progress: bool | Update
+    path: Any,
+    store: PathLike | None,
+    needs_next: bool,
+    images: bool | str,
+    progress: bool | Update,
 ) -> EpisodeStore:
     h5py = require("h5py", "HDF5", "hdf5")
     with h5py.File(path, "r") as file:
@@ -190,7 +198,10 @@ def _store(
         raise ValueError(f"load_next_obs: expected False, since {path} has no next_obs, got True")
     topics = ("*", f"{NEXT}*") if has_next else None
     # A step is a second in files without a rate.
-    return converted(path, store, READER, ReadOptions(rate=1.0, topics=topics), progress)
+    options = ReadOptions(
+        rate=1.0, topics=topics, images=images is not False, encoding=encoding_of(images)
+    )
+    return converted(path, store, READER, options, progress)
 
 
 def _known(name: str, keys: Sequence[str] | None, there: Sequence[str]) -> list[str]:

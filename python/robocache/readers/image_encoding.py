@@ -70,3 +70,18 @@ class ImageEncoding:
 
 RAW = ImageEncoding()
 """All images as pixels."""
+AUTO = ImageEncoding("auto")
+"""The default of conversions."""
+
+
+def encoding_of(images: bool | str) -> ImageEncoding:
+    """How a user's option `images` stores images; a bool: whether there are any, as `AUTO`.
+
+    Raises:
+        TypeError, ValueError: `images: expected ..., got ...`.
+    """
+    if isinstance(images, bool):
+        return AUTO
+    if not isinstance(images, str):
+        raise TypeError(f"images: expected a bool or a str, got {type(images).__name__}")
+    return ImageEncoding.parse(images)
