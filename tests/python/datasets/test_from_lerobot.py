@@ -87,7 +87,7 @@ def test_how_large_it_gets_is_said_before(
     with caplog.at_level(logging.INFO, "robocache"):
         make(data_set)
     texts = [record.getMessage() for record in caplog.records]
-    start = f"{tmp_path}/set.robocache: decoded images take 9.0 KiB, the disk has "
+    start = f"{tmp_path}/set.robocache: decoded images take 9.0 KiB (jpeg:95 about "
     assert texts[0].startswith(start)
     assert re.match(r"loading 9\.\d KiB to cpu, 9\.0 KiB of it images; .* are free", texts[-1])
 
