@@ -105,8 +105,10 @@ struct HuffmanLookup {
   std::uint32_t short_base, long_base;
 
   ROBOCACHE_HOST_DEVICE std::uint32_t index(std::uint32_t peeked) const {
-    const std::uint32_t code = peeked >> 16;
-    return code < first_long ? (peeked >> 23) + short_base : code + long_base;
+    // Both agree at `first_long`. Below it the first is larger, above it the second.
+    const auto by_9 = static_cast<std::int32_t>((peeked >> 23) + short_base);
+    const auto by_16 = static_cast<std::int32_t>((peeked >> 16) + long_base);
+    return static_cast<std::uint32_t>(by_9 > by_16 ? by_9 : by_16);
   }
 };
 

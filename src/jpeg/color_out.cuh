@@ -296,8 +296,10 @@ __global__ void __launch_bounds__(kColorThreads, kWriter == Writer::kStagedBytes
   constexpr bool kHasTable = kWriter == Writer::kElements || kWriter == Writer::kWordPlanes;
   __shared__ Element elements[kHasTable ? 3 * 256 : 1];
   wait_for_stream();
-  const std::int64_t frame = blockIdx.x / launch.color_blocks;
-  const auto block = static_cast<std::int32_t>(blockIdx.x - frame * launch.color_blocks);
+  // From the last frame to the first: the samples that were written last are still in L2.
+  const std::uint32_t place = gridDim.x - 1 - blockIdx.x;
+  const std::int64_t frame = place / launch.color_blocks;
+  const auto block = static_cast<std::int32_t>(place - frame * launch.color_blocks);
   const JpegPlan& plan = launch.plan;
   const auto warp_item = static_cast<std::int32_t>(block * kColorThreads + (threadIdx.x & ~31u));
   const std::int32_t item = warp_item + static_cast<std::int32_t>(threadIdx.x % 32);
