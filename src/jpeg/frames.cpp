@@ -36,12 +36,16 @@ JpegPlan check_layout(const JpegLayout& layout) {
 
 std::int32_t divide_up(std::int32_t count, std::int32_t by) { return (count + by - 1) / by; }
 
+std::int32_t most_blocks_per_frame(const JpegPlan& plan) {
+  return divide_up(plan.entries, kMinBlockEntries);
+}
+
 /// The blocks of samples_kernel per frame: few, but enough for all multiprocessors of a large GPU
 /// to have two.
 std::int32_t blocks_per_frame(const JpegPlan& plan, std::int64_t count) {
   constexpr std::int64_t kEnoughBlocks = 264;
   const std::int32_t fewest = divide_up(plan.entries, kMaxBlockEntries);
-  const std::int32_t most = divide_up(plan.entries, kMinBlockEntries);
+  const std::int32_t most = most_blocks_per_frame(plan);
   const std::int64_t wanted = (kEnoughBlocks + count - 1) / std::max<std::int64_t>(count, 1);
   const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, fewest, most));
   return divide_up(plan.entries, divide_up(plan.entries, blocks));  // none without entries
@@ -58,7 +62,8 @@ Scratch cut_workspace(WorkspaceCutter& cutter, const JpegPlan& plan, std::int64_
   Scratch scratch;
   count = std::min(count, kMaxCallFrames);
   scratch.samples = cutter.cut<std::uint8_t>(plan.plane_bytes() * count);
-  scratch.block_status = cutter.cut<std::uint8_t>(blocks_per_frame(plan, count) * count);
+  // A part of a call may have fewer frames, and more blocks of each.
+  scratch.block_status = cutter.cut<std::uint8_t>(most_blocks_per_frame(plan) * count);
   scratch.stream_of = cutter.cut<std::int32_t>(count);
   return scratch;
 }
