@@ -5,7 +5,7 @@ block lies and goes to is drawn for each; a camera over the table sees it. Four 
 clock of its own:
 
     camera     30 Hz  [N,24,24,3]  uint8    -    the table from above; stamped at exposure, arrives
-                                                 20 ms or more later
+                                                 20 ms or more later; stored as JPEG
     joints    500 Hz  [N,7]        float32  rad  encoder noise, joint 7 wraps at pi; there at once
     force    1000 Hz  [N,3]        float32  N    noise, ringing at contacts; arrives half a
                                                  millisecond later

@@ -192,7 +192,8 @@ def drive(
         for name in names:
             end = int(np.searchsorted(arrivals[name], now, side="right"))
             here = slice(pushed[name], end)
-            aligner.push_many(name, recording[name].times[here], recording[name].values[here])
+            values = np.asarray(recording[name].values[here])  # a camera's frames are decoded
+            aligner.push_many(name, recording[name].times[here], values)
             pushed[name] = end
         seen.append(aligner.query(now))
         commands.append(np.asarray(aligner.undo("action", policy(seen[-1]), seen[-1])))

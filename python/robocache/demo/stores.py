@@ -14,6 +14,7 @@ from robocache.demo.alignment import PLANS
 from robocache.demo.recording import Recording, Stream
 
 SOURCE = "robocache demo"
+QUALITY = 95  # of camera frames, which stores hold as JPEG
 TASK = "pick the block up and place it"
 UNITS = {"joints": "rad", "force": "N", "gripper": "mm", "action": "rad"}
 
@@ -49,7 +50,10 @@ def write_episodes(
             with writer.episode(task=TASK, source=source) as episode:
                 for name in methods:
                     stream: Stream = getattr(made, name)
-                    episode.add(name, stream.times, stream.values, received=stream.received)
+                    values: Any = stream.values
+                    if values.ndim == 4:  # frames of a camera
+                        values = rc.JpegFrames.encode(values, QUALITY, full_chroma=True)
+                    episode.add(name, stream.times, values, received=stream.received)
     return path
 
 

@@ -196,6 +196,9 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     assert "best of 200" in done.stdout
     assert "\n0 differing bits between robot and loader\n" in done.stdout
     assert rc.PolicySpec.load(folder / "policy_spec.json").stream("action").relative_to is not None
+    camera = rc.EpisodeStore(folder / "takes.store").streams["camera"]
+    assert camera.encoding == "jpeg" and camera.encoded is not None
+    assert camera.encoded.quality == 95 and (camera.encoded.psnr or 0) > 38
     for backend in find_backends()[0]:
         assert f"robocache, {backend.backend}" in done.stdout
 
