@@ -17,7 +17,7 @@ from robocache.readers.image_encoding import AUTO, ImageEncoding
 
 FRAMES = 4
 """Frames that are measured of each stream."""
-_SECONDS, _BYTES = 2.0, 256 << 20  # of a recording, after which reading for the estimate ends
+_SECONDS, _BYTES = 2.0, 48 << 20  # of a recording, after which reading for the estimate ends
 _BEST = ImageEncoding("jpeg", 95)
 
 
@@ -77,7 +77,8 @@ def _sample(path: str, options: ReadOptions) -> _Sampled:
                     if rows.stream not in seen:
                         seen.add(rows.stream)
                         _add(sampled, rows.values, options.encoding)
-                    if time.monotonic() - begin > _SECONDS or size > _BYTES:
+                    is_long = time.monotonic() - begin > _SECONDS or size > _BYTES
+                    if is_long and (sampled.raw or size > 8 * _BYTES):
                         break
     except Exception:  # the conversion reports what cannot be read
         return _Sampled()

@@ -37,15 +37,15 @@ def holds_files(dataset: Any, path: Path, limit: int) -> bool:
 
 def read_files(dataset: Any) -> Iterator[bytes]:
     """The files in the rows of a dataset, in order."""
-    rows = len(dataset)
+    rows, is_variable = len(dataset), _is_variable(dataset)
     step = _ROWS_AT_ONCE
-    if not _is_variable(dataset):
+    if not is_variable:
         step = rows_per_chunk(max(1, dataset.nbytes // max(1, rows)))
         if dataset.chunks and step > dataset.chunks[0]:
             step -= step % dataset.chunks[0]  # each chunk of the file is decompressed once
     for a in range(0, rows, step):
         for row in dataset[a : a + step]:
-            yield row.tobytes() if _is_variable(dataset) else unpadded(row)
+            yield row.tobytes() if is_variable else unpadded(row)
 
 
 def _is_variable(dataset: Any) -> bool:
