@@ -1,6 +1,7 @@
 // JpegDecoder: libjpeg-turbo with its default settings.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "jpeg/turbo.h"
@@ -14,6 +15,7 @@ namespace {
 // the whole image.
 constexpr int kMostScans = 500;
 constexpr int kRowsAtOnce = 16;
+constexpr unsigned char kNoByte = 0;
 
 void check_scans(j_common_ptr info) {
   auto* const decoder = reinterpret_cast<j_decompress_ptr>(info);
@@ -41,6 +43,8 @@ struct JpegDecoder::State {
     memory.attach(reinterpret_cast<j_common_ptr>(&info));
     progress.progress_monitor = check_scans;
     info.progress = &progress;
+    jpeg_mem_src(&info, &kNoByte, sizeof kNoByte);  // allocates the source once and for all
+    memory.serve_tables();
   }
   ~State() { jpeg_destroy_decompress(&info); }
   State(const State&) = delete;
@@ -48,6 +52,10 @@ struct JpegDecoder::State {
 
   bool read_header(const void* bytes, std::size_t size) {
     info.err->num_warnings = 0;
+    // libjpeg-turbo would decode a frame that lacks tables with those of the frame before.
+    std::fill(std::begin(info.quant_tbl_ptrs), std::end(info.quant_tbl_ptrs), nullptr);
+    std::fill(std::begin(info.dc_huff_tbl_ptrs), std::end(info.dc_huff_tbl_ptrs), nullptr);
+    std::fill(std::begin(info.ac_huff_tbl_ptrs), std::end(info.ac_huff_tbl_ptrs), nullptr);
     jpeg_mem_src(&info, static_cast<const unsigned char*>(bytes), size);
     return jpeg_read_header(&info, TRUE) == JPEG_HEADER_OK;
   }

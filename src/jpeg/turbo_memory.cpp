@@ -41,7 +41,9 @@ void TurboMemory::attach(j_common_ptr info) {
 
 void* TurboMemory::allocate(j_common_ptr info, int pool, std::size_t bytes) {
   TurboMemory& self = of(info);
-  if (pool != JPOOL_IMAGE) return self.original_.alloc_small(info, pool, bytes);
+  if (pool != JPOOL_IMAGE && !self.serves_tables_) {
+    return self.original_.alloc_small(info, pool, bytes);
+  }
   void* const memory = self.take(bytes);
   if (memory == nullptr) info->err->error_exit(info);
   return memory;

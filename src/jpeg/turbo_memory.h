@@ -21,6 +21,10 @@ class TurboMemory {
   /// Serves a decoder or an encoder, which has just been created and must not outlive this object.
   void attach(j_common_ptr info);
 
+  /// Also serves memory that libjpeg-turbo would keep until it is destroyed, from now on: tables,
+  /// whose pointers the caller clears before each image.
+  void serve_tables() { serves_tables_ = true; }
+
  private:
   struct Block;
 
@@ -44,6 +48,7 @@ class TurboMemory {
   Block* blocks_ = nullptr;  // the newest first; the first has room
   std::size_t begin_ = 0;    // of the room in the first block
   std::size_t used_ = 0;     // bytes of the current image
+  bool serves_tables_ = false;
 };
 
 }  // namespace robocache

@@ -214,5 +214,39 @@ TEST(JpegDecoder, ReportsWhatItCannotDecode) {
   EXPECT_EQ(height, 30);
 }
 
+/// A file without the segments of a marker in its header.
+Bytes without_segments(const Bytes& file, std::uint8_t marker) {
+  Bytes made(file.begin(), file.begin() + 2);
+  std::size_t at = 2;
+  while (file[at + 1] != 0xda) {
+    const std::size_t end = at + 2 + file[at + 2] * 256U + file[at + 3];
+    if (file[at + 1] != marker) made.insert(made.end(), &file[at], &file[at] + (end - at));
+    at = end;
+  }
+  made.insert(made.end(), &file[at], file.data() + file.size());
+  return made;
+}
+
+TEST(JpegDecode, FramesDoNotTakeTheTablesOfThoseBefore) {
+  constexpr std::uint8_t kHuffmanTables = 0xc4, kQuantizationTables = 0xdb;
+  FrameOptions options{40, 30, Content::kScene, {}};
+  const Bytes standard = make_frame(options, 1);
+  options.encoding.quality = 40;
+  options.encoding.optimize_huffman = true;
+  const Bytes other = make_frame(options, 2);
+  const Bytes motion_jpeg = without_segments(standard, kHuffmanTables);
+  const Bytes damaged = without_segments(standard, kQuantizationTables);
+  Bytes pixels(std::size_t{40} * 30 * 3);
+  JpegDecoder decoder;
+  const auto decode = [&](const Bytes& file) {
+    return decoder.decode(file.data(), file.size(), 40, 30, 3, {}, pixels.data(), 120);
+  };
+  ASSERT_EQ(decode(other), JpegStatus::kOk);
+  EXPECT_EQ(decode(motion_jpeg), JpegStatus::kOk);
+  EXPECT_EQ(pixels, decode_with_libjpeg(standard, 3).pixels);
+  ASSERT_EQ(decode(other), JpegStatus::kOk);
+  EXPECT_EQ(decode(damaged), JpegStatus::kUndecodable);
+}
+
 }  // namespace
 }  // namespace robocache::testing
