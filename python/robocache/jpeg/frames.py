@@ -15,10 +15,11 @@ from typing import Any, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robocache.core.checks import check_bool, check_integer
 from robocache.core.ragged import RaggedArray, of_checked_offsets
 from robocache.jpeg import library as jpeg_library
 from robocache.jpeg.encoded import FRAMES_PER_MEASUREMENT, EncodedFrames, record, squared_error
-from robocache.jpeg.library import FRAME
+from robocache.jpeg.library import FRAME, LARGEST_SIDE, UPRIGHT
 
 Shape: TypeAlias = tuple[int, int, int]
 T = TypeVar("T")
@@ -49,11 +50,11 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
 
     Args:
         files: N rows of bytes: the files.
-        shape: (H, W, C) of the decoded frames; C is 3 for RGB, 1 for gray.
+        shape: (H, W, C) of the decoded frames: at most 4096 pixels; C is 3 for RGB, 1 for gray.
         indices: Their indices, as a store has them.
 
     Raises:
-        TypeError: The files are not bytes.
+        TypeError: The files are not rows of bytes, or a size is no integer.
         ValueError: The shape is not (H, W, C).
 
     Example:
@@ -65,14 +66,18 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
     def __init__(
         self, files: RaggedArray, shape: Sequence[int], indices: FrameIndices | None = None
     ) -> None:
+        if not isinstance(files, RaggedArray):
+            raise TypeError(
+                f"files: expected a RaggedArray, got {type(files).__name__} (JpegFrames.from_files "
+                "takes a list of files)"
+            )
         if files.dtype != np.uint8 or files.item_shape:
             raise TypeError(f"files: expected rows of bytes, got {files}")
-        if len(shape) != 3 or min(shape) < 1 or shape[2] not in (1, 3):
-            raise ValueError(f"shape: expected (H, W, C), C of 1 or 3, got {tuple(shape)}")
+        if not files.items.flags.c_contiguous:
+            files = of_checked_offsets(np.ascontiguousarray(files.items), files.offsets)
         self.files = files
         """The files: a RaggedArray of N rows of bytes."""
-        height, width, channels = map(int, shape)
-        self.frame_shape: Shape = (height, width, channels)
+        self.frame_shape: Shape = _checked_shape(shape)
         """(H, W, C)."""
         self.indices = indices
         """The indices of frames in a store, by which a GPU decodes them; else None."""
@@ -91,10 +96,15 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
         """Collects JPEG files of frames of one size.
 
         Raises:
-            ValueError: There are none, one is no baseline JPEG of 8 bits, or they differ in size or
-                colors; the message has its index.
+            TypeError: A file is not bytes.
+            ValueError: There are none, one is no upright baseline JPEG of 8 bits, or they differ in
+                size or colors; the message has its index.
         """
-        rows = [np.frombuffer(file, np.uint8) for file in files]
+        if isinstance(files, (bytes, bytearray, memoryview, str)):
+            raise TypeError(
+                f"files: expected a list of files, got {type(files).__name__} (one file is [file])"
+            )
+        rows = [_bytes_of(f"files[{i}]", file) for i, file in enumerate(files)]
         if not rows:
             raise ValueError("files: expected at least 1 frame, got none")
         shapes = [_inspected(f"files[{i}]", row) for i, row in enumerate(rows)]
@@ -119,7 +129,7 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
             full_chroma: Color at full resolution (4:4:4) in place of half (4:2:0).
 
         Raises:
-            TypeError: The pixels are not uint8, or the quality is no integer.
+            TypeError: The pixels are not uint8, the quality is no int, or `full_chroma` no bool.
             ValueError: The shape or the quality is out of range.
         """
         array = np.asarray(pixels)
@@ -127,8 +137,8 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
             raise TypeError(f"pixels: expected uint8, got {array.dtype}")
         if array.ndim != 4 or 0 in array.shape or array.shape[3] not in (1, 3):
             raise ValueError(f"pixels: expected [N,H,W,C], C of 1 or 3, got {list(array.shape)}")
-        if not 1 <= operator.index(quality) <= 100:
-            raise ValueError(f"quality: expected 1 to 100, got {quality}")
+        quality = check_integer("quality", quality, 1, 100)
+        check_bool("full_chroma", full_chroma)
 
         def encoded(i: int) -> NDArray[np.uint8]:
             frame = np.ascontiguousarray(array[i])
@@ -175,7 +185,7 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: Any) -> NDArray[np.uint8] | JpegFrames:
         """Decodes frame `index`; a slice or an array of indices gives frames without decoding.
 
-        A frame that cannot be decoded is zeros: `statuses` tells.
+        A frame that cannot be decoded is zeros; `decode` returns which ones are.
 
         Raises:
             IndexError: A frame is out of range.
@@ -196,7 +206,7 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
         """
         out = np.empty(self.shape, np.uint8)
         statuses = _map(lambda i: jpeg_library.decode(self.files[i], out[i]), len(self))
-        return out, np.array([jpeg_library.has_image(status) for status in statuses], np.bool_)
+        return out, np.isin(statuses, (jpeg_library.OK, jpeg_library.DAMAGED))
 
     def chunks(self, chunk_bytes: int) -> Iterator[NDArray[np.uint8]]:
         """Decodes all frames, in chunks [n,H,W,C] of about `chunk_bytes` bytes."""
@@ -290,6 +300,8 @@ def index_frames(frames: JpegFrames, mcus_per_entry: int) -> tuple[FrameIndices,
     if not is_indexed[lengths > 0].all():
         entries = entries[np.repeat(is_indexed, lengths)]
         places = np.concatenate([[0], np.cumsum(lengths * is_indexed)])
+    is_turned = found["orientation"] != UPRIGHT
+    statuses[is_indexed & is_turned] = jpeg_library.NOT_UPRIGHT
     ragged = of_checked_offsets(entries, places)
     return FrameIndices(ragged, scan_bits, mcus_per_entry), statuses
 
@@ -301,16 +313,49 @@ def _parts(count: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(bounds)]
 
 
+def _checked_shape(shape: Sequence[int]) -> Shape:
+    """(H, W, C) as ints.
+
+    Raises:
+        TypeError: A size is no integer.
+        ValueError: It is not (H, W, C), or a size is out of range.
+    """
+    if not isinstance(shape, Sequence) or len(shape) != 3 or shape[2] not in (1, 3):
+        raise ValueError(f"shape: expected (H, W, C), C of 1 or 3, got {shape!r}")
+    height, width = (check_integer(f"shape[{i}]", shape[i], 1, LARGEST_SIDE) for i in range(2))
+    return height, width, int(shape[2])
+
+
+def _bytes_of(name: str, file: object) -> NDArray[np.uint8]:
+    """A file as an array.
+
+    Raises:
+        TypeError: It is not bytes.
+    """
+    is_array = isinstance(file, np.ndarray)
+    if is_array and file.dtype == np.uint8 and file.ndim == 1:
+        return np.ascontiguousarray(file)
+    if isinstance(file, (bytes, bytearray, memoryview)):
+        return np.frombuffer(file, np.uint8)
+    got = f"{file.dtype}{list(file.shape)}" if is_array else type(file).__name__
+    raise TypeError(f"{name}: expected bytes, or an array [n] of uint8, got {got}")
+
+
 def _inspected(name: str, file: NDArray[np.uint8]) -> Shape:
-    """(H, W, C) of a baseline JPEG.
+    """(H, W, C) of an upright baseline JPEG.
 
     Raises:
         ValueError: It is none.
     """
     frame = jpeg_library.inspect_file(file)
-    if frame["status"] != jpeg_library.OK:
-        got = jpeg_library.describe(int(frame["status"]))
-        raise ValueError(f"{name}: expected baseline JPEG, got {got}")
+    status = int(frame["status"])
+    if status == jpeg_library.OK and frame["orientation"] != UPRIGHT:
+        status = jpeg_library.NOT_UPRIGHT
+    if status != jpeg_library.OK:
+        raise ValueError(
+            f"{name}: expected baseline JPEG, got {jpeg_library.describe(status)} "
+            "(JpegFrames.encode takes pixels)"
+        )
     return int(frame["height"]), int(frame["width"]), int(frame["components"])
 
 

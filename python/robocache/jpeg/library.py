@@ -21,6 +21,12 @@ OK, DAMAGED = 0, 1
 """Statuses of frames that have an index; `DAMAGED` is a frame that is cut short."""
 OTHER_SHAPE = 255
 """The status of a frame whose size or number of colors is not the stream's."""
+NOT_UPRIGHT = 254
+"""The status of a frame that has an index, and EXIF data that turn or mirror it."""
+UPRIGHT = 1
+"""The orientation in EXIF data of an image that is not turned or mirrored."""
+LARGEST_SIDE = 4096
+"""The largest width and height of a frame: kMaxJpegSide."""
 
 
 FRAME = np.dtype(
@@ -54,7 +60,6 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"robocache: {path} does not load: {error}") from None
     functions = {
         "describe": [c_int],
-        "has_image": [c_int],
         "inspect": [c_void_p, c_void_p, c_int64, c_int32, c_void_p],
         "index": [
             c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, c_void_p,
@@ -82,13 +87,10 @@ def describe(status: int) -> str:
     """A status in words, which follow "expected baseline JPEG, got "."""
     if status == OTHER_SHAPE:
         return "a frame of another size"
+    if status == NOT_UPRIGHT:
+        return "a frame that its EXIF orientation turns or mirrors"
     text: bytes = _load().robocache_jpeg_describe(status)
     return text.decode()
-
-
-def has_image(status: int) -> bool:
-    """Whether a frame of this status can be decoded."""
-    return bool(_load().robocache_jpeg_has_image(status))
 
 
 def inspect(items: Bytes, offsets: NDArray[np.int64], every: int = 1) -> NDArray[np.void]:

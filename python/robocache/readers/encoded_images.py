@@ -24,9 +24,9 @@ from robocache.core.ragged import RaggedArray
 from robocache.jpeg import encoded as encoded_frames
 from robocache.jpeg import library as jpeg_library
 from robocache.jpeg.frames import JpegFrames
-from robocache.jpeg.library import MCUS_PER_ENTRY
+from robocache.jpeg.library import MCUS_PER_ENTRY, UPRIGHT
 from robocache.readers.errors import RecordingError
-from robocache.readers.images import FORMATS, UPRIGHT, Pixels, decode, fit, fitted_bytes, pool
+from robocache.readers.images import FORMATS, Pixels, decode, fit, fitted_bytes, pool
 from robocache.readers.options import ReadOptions
 from robocache.readers.rows import CHUNK_BYTES, Rows, Times, rows_per_chunk
 

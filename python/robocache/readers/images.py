@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
+from robocache.jpeg.library import UPRIGHT
 from robocache.readers.errors import RecordingError
 from robocache.readers.options import ReadOptions
 
@@ -28,8 +29,6 @@ Pixels = NDArray[Any]
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
 """The formats that Pillow may decode. It knows others that run programs (Ghostscript, for EPS)."""
 
-UPRIGHT = 1
-"""The orientation in EXIF data of an image that is not turned or mirrored."""
 _ORIENTATION = 0x0112  # the tag of EXIF
 
 SMALLEST = 8

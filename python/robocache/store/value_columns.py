@@ -82,7 +82,8 @@ def _frame_columns(
         height, width, channels = frames.frame_shape
         raise ValueError(
             f"{name}.values[{row}]: expected a baseline JPEG of {width}x{height}x{channels}, got "
-            f"{jpeg_library.describe(int(statuses[row]))} (`valid` marks rows without an image)"
+            f"{jpeg_library.describe(int(statuses[row]))} (`valid` marks rows without an image, "
+            "JpegFrames.encode takes pixels)"
         )
     columns: dict[str, Array] = {
         "values": frames.files.items,

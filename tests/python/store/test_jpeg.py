@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jpegs import turned
 from numpy.typing import NDArray
 from stores import HandStore
 
@@ -131,7 +132,7 @@ def test_rows_without_an_image(tmp_path: Path, files: list[bytes]) -> None:
             with pytest.raises(
                 ValueError,
                 match=r"camera.values\[1\]: expected a baseline JPEG of 56x40x3, got .* "
-                r"\(`valid` marks rows without an image\)",
+                r"\(`valid` marks rows without an image, JpegFrames.encode takes pixels\)",
             ):
                 episode.add("camera", range(5), frames)
             with pytest.raises(ValueError, match=r"values\[3\]: .* got a progressive JPEG"):
@@ -195,8 +196,30 @@ def test_encoding_is_libjpegs(full_chroma: bool, channels: int) -> None:
          "files[1]: expected 56x40x3, as files[0], got 8x8x3"),
         (lambda: rc.JpegFrames(rc.RaggedArray([1.0], [0, 1]), (8, 8, 3)), TypeError,
          "files: expected rows of bytes, got RaggedArray(1 row of float64[*], 1 item)"),
+        (lambda: rc.JpegFrames.from_files([jpeg(scene(0), progressive=True)]), ValueError,
+         "files[0]: expected baseline JPEG, got a progressive JPEG "
+         "(JpegFrames.encode takes pixels)"),
+        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), turned(scene(0))]), ValueError,
+         "files[1]: expected baseline JPEG, got a frame that its EXIF orientation turns or mirrors "
+         "(JpegFrames.encode takes pixels)"),
+        (lambda: rc.JpegFrames.from_files(jpeg(scene(0))), TypeError,  # type: ignore[arg-type]
+         "files: expected a list of files, got bytes (one file is [file])"),
+        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), "a.jpg"]), TypeError,  # type: ignore[list-item]
+         "files[1]: expected bytes, or an array [n] of uint8, got str"),
+        (lambda: rc.JpegFrames.from_files([np.zeros((4, 4))]), TypeError,  # type: ignore[list-item]
+         "files[0]: expected bytes, or an array [n] of uint8, got float64[4, 4]"),
+        (lambda: rc.JpegFrames([jpeg(scene(0))], (40, 56, 3)), TypeError,  # type: ignore[arg-type]
+         "files: expected a RaggedArray, got list (JpegFrames.from_files takes a list of files)"),
         (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 8)), ValueError,
          "shape: expected (H, W, C), C of 1 or 3, got (8, 8)"),
+        (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 4097, 3)), ValueError,
+         "shape[1]: expected 1 to 4096, got 4097"),
+        (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8.5, 8, 3)),  # type: ignore[arg-type]
+         TypeError, "shape[0]: expected an int, got float"),
+        (lambda: rc.JpegFrames.encode(scene(0)[None], "95"), TypeError,  # type: ignore[arg-type]
+         "quality: expected an int, got str"),
+        (lambda: rc.JpegFrames.encode(scene(0)[None], full_chroma="4:4:4"),  # type: ignore[arg-type]
+         TypeError, "full_chroma: expected a bool, got str"),
         (lambda: rc.JpegFrames.encode(np.zeros((1, 8, 8, 3))), TypeError,
          "pixels: expected uint8, got float64"),
         (lambda: rc.JpegFrames.encode(np.zeros((8, 8, 3), "u1")), ValueError,
@@ -209,6 +232,41 @@ def test_errors(make: Callable[[], object], error: type[Exception], message: str
     with pytest.raises(error) as raised:
         make()
     assert str(raised.value).startswith(message)
+
+
+def test_frames_that_exif_turns_are_refused(tmp_path: Path, files: list[bytes]) -> None:
+    """A frame whose EXIF data turn it is stored only in a row that is not valid."""
+    rows = [np.frombuffer(row, np.uint8) for row in (files[0], turned(scene(1)))]
+    frames = rc.JpegFrames(rc.RaggedArray.from_rows(rows), (40, 56, 3))
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        with pytest.raises(
+            ValueError,
+            match=r"camera.values\[1\]: expected a baseline JPEG of 56x40x3, got a frame that its "
+            r"EXIF orientation turns or mirrors \(",
+        ):
+            episode.add("camera", [0, 1], frames)
+        episode.add("camera", [0, 1], frames, valid=[True, False])
+    rc.EpisodeStore(tmp_path).verify()
+
+
+def test_a_frame_of_another_size_has_no_image(files: list[bytes]) -> None:
+    rows = [np.frombuffer(row, np.uint8) for row in (files[0], jpeg(scene(1, 8, 8)))]
+    pixels, has_image = rc.JpegFrames(rc.RaggedArray.from_rows(rows), (40, 56, 3)).decode()
+    assert has_image.tolist() == [True, False]
+    assert not pixels[1].any()
+
+
+@pytest.mark.parametrize("step", [2, -1])
+def test_bytes_of_another_stride(tmp_path: Path, files: list[bytes], step: int) -> None:
+    """Items may be a view of an array: the library reads the view's bytes, not the array's."""
+    array = np.zeros(len(files[0]) * abs(step), np.uint8)
+    items = array[::step]
+    items[:] = np.frombuffer(files[0], np.uint8)
+    frames = rc.JpegFrames(rc.RaggedArray(items, [0, len(items)]), (40, 56, 3))
+    np.testing.assert_array_equal(frames[0], by_pillow(files[0]))
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        episode.add("camera", [0], frames)
+    assert rc.EpisodeStore(tmp_path)[0]["camera"].values.files[0].tobytes() == files[0]
 
 
 def test_an_index_of_other_bytes_is_found(tmp_path: Path, files: list[bytes]) -> None:
