@@ -332,12 +332,13 @@ def _bytes_of(name: str, file: object) -> NDArray[np.uint8]:
     Raises:
         TypeError: It is not bytes.
     """
-    is_array = isinstance(file, np.ndarray)
-    if is_array and file.dtype == np.uint8 and file.ndim == 1:
-        return np.ascontiguousarray(file)
-    if isinstance(file, (bytes, bytearray, memoryview)):
+    got = type(file).__name__
+    if isinstance(file, np.ndarray):
+        if file.dtype == np.uint8 and file.ndim == 1:
+            return np.ascontiguousarray(file)
+        got = f"{file.dtype}{list(file.shape)}"
+    elif isinstance(file, (bytes, bytearray, memoryview)):
         return np.frombuffer(file, np.uint8)
-    got = f"{file.dtype}{list(file.shape)}" if is_array else type(file).__name__
     raise TypeError(f"{name}: expected bytes, or an array [n] of uint8, got {got}")
 
 
