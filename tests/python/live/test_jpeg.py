@@ -231,6 +231,15 @@ def test_without_a_quality_images_cannot_be_encoded(
         rc.LiveAligner(make_spec(), encode_images=1)  # type: ignore[arg-type]
 
 
+def test_capacities_are_those_of_pixels() -> None:
+    spec = make_spec(shape=(2160, 3840, 3), rate=120.0)
+    with pytest.raises(ValueError, match=r"^buffer_rows\['camera'\]: expected default capacities "):
+        rc.LiveAligner(spec)
+    aligner = rc.LiveAligner(spec, buffer_rows={"camera": 2}, ring_rows={"camera": 2})
+    aligner.push("camera", 0, jpeg(scene(1, (2160, 3840, 3))))
+    assert seen(aligner).shape == (2160, 3840, 3)
+
+
 # ---- stores --------------------------------------------------------------------------------------
 
 
