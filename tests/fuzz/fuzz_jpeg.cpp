@@ -108,6 +108,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                    std::ptrdiff_t{3} * expected.width);
     if (out != expected.pixels) throw std::runtime_error("JpegDecoder gives another image");
   }
+  Bytes rewritten;
+  if (rewrite_jpeg(file.data(), file.size(), rewritten) == JpegStatus::kOk) {
+    const Decoded expected = decode_with_libjpeg(file, 3);
+    const Decoded same = decode_with_libjpeg(rewritten, 3);
+    if (expected.pixels != same.pixels) throw std::runtime_error("rewriting changes the image");
+  }
   run_altered(file, every);
   return 0;
 }
