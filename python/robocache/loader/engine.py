@@ -134,8 +134,8 @@ def make_engine(
         ahead = Prefetcher(order, plan, outputs, disk, device, counters)
     if decoder is not None:
         counters.damaged.append(decoder.damaged)
-    if disk is not None:
-        counters.damaged += disk.damaged
+    if disk is not None and disk.damaged is not None:
+        counters.damaged.append(disk.damaged)
     return Engine(plan, outputs, disk, ahead)
 
 

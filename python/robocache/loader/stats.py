@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from robocache.loader.memory.deferred_cuda import may_call_cuda
+
 _LATEST = 1000  # waits that quantiles are of
 
 
@@ -48,7 +50,8 @@ class LoaderStats:
     """JPEG frames that were decoded."""
     damaged_frames: int = 0
     """Frames without an image among them, which are zeros and padding; those of prefetched batches
-    are counted before their batches are taken."""
+    are counted before their batches are taken. In the child of a fork, and while this thread
+    captures a CUDA graph, the number of GPU loaders is that of the last reading."""
 
     @property
     def hit_shares(self) -> dict[str, float]:
@@ -71,6 +74,8 @@ class Counters:
         """JPEG frames per sample; of a mixture the mean."""
         self.damaged: list[Any] = []
         """Tensors [1] that decoders count damaged frames in."""
+        self._damaged_frames = 0  # when they were last read
+        self._process = os.getpid()
         self.resident: Mapping[str, int] = {}
         """Resident bytes, by tier."""
         self.waits = 0
@@ -102,8 +107,15 @@ class Counters:
             wait_p99_s=p99,
             queue_depth=self.queue_depth,
             frames=round(made * self.frames),
-            damaged_frames=sum(int(count) for count in self.damaged),
+            damaged_frames=self._read_damaged(),
         )
+
+    def _read_damaged(self) -> int:
+        """The number of damaged frames; where CUDA may not be called, that of the last reading."""
+        is_gpu = any(count.is_cuda for count in self.damaged)
+        if not is_gpu or (os.getpid() == self._process and may_call_cuda()):
+            self._damaged_frames = sum(int(count) for count in self.damaged)
+        return self._damaged_frames
 
 
 def _quantiles(waits: Sequence[float]) -> tuple[float, float]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import threading
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_tiers import array_bytes, tensor_bytes
 from numpy.typing import NDArray
 from support import assert_same_batch, needs_gpu
 
 import robocache as rc
 from robocache.loader import engine
 from robocache.loader.frames import resident
+from robocache.loader.memory import disk_windows, resident_streams
+from robocache.loader.memory.pinned import pinned_bytes, pinned_empty
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -292,6 +297,94 @@ def test_a_budget_counts_compressed_bytes(
     near = rc.Loader(stores[0], 1, windows, budget=budget, **options)
     near.next()
     assert set(near.stats().hit_shares) == {"ram"}
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    """A store of many small frames, whose records are a large part of their bytes."""
+    folder = tmp_path_factory.mktemp("long") / "store"
+    with rc.StoreWriter(folder) as writer, writer.episode() as episode:
+        frames = rc.JpegFrames.encode(np.stack([scene(i % 50, 16, 16, 3) for i in range(3000)]), 30)
+        times = np.arange(3000) * 20 * MS
+        for key in ("left", "right"):
+            episode.add(key, times, frames)
+        episode.add("q", times, np.ones((3000, 40), np.float32))
+    return rc.EpisodeStore(folder)
+
+
+LONG: dict[str, Any] = {
+    "batch_size": 32,
+    "windows": {
+        "left": rc.Window([-0.1, 0.0], method="previous"),
+        "right": rc.Window(None, method="previous"),
+        "q": rc.Window(None),
+    },
+    "anchor": "q",
+}
+
+
+def least(store: rc.EpisodeStore, tier: str, **options: Any) -> int:
+    """The smallest budget of a tier, as the error for less states it."""
+    with pytest.raises(ValueError, match=rf"^budget\['{tier}'\]: expected at least ") as caught:
+        rc.Loader(store, **LONG | options)
+    return int(str(caught.value).split()[4])
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+@pytest.mark.parametrize("more", [0, 200_000, 10**9])
+def test_budgets_of_a_cpu_hold(long: rc.EpisodeStore, more: int, reuse: bool) -> None:
+    options = {"device": "cpu", "reuse_buffers": reuse}
+    rc.Loader(long, **LONG | options).next()  # which fills the store's own tables
+    budget = least(long, "ram", budget={"ram": 0}, **options) + more
+    gc.collect()
+    tracemalloc.start()
+    before = tensor_bytes()
+    loader = rc.Loader(long, budget={"ram": budget}, **LONG | options)
+    batch = loader.next()
+    second = loader.next()
+    gc.collect()
+    held = tensor_bytes() - before + array_bytes()
+    tracemalloc.stop()
+    del batch, second
+    assert budget // 2 < held <= budget or more == 10**9
+    assert ("disk" in loader.stats().hit_shares) == (more < 10**9)
+
+
+@needs_gpu
+@pytest.mark.parametrize("reuse", [False, True], ids=["new", "reused"])
+@pytest.mark.parametrize("kind", ["gpu", "pinned", "disk"])
+def test_budgets_of_a_gpu_hold(
+    long: rc.EpisodeStore, kind: str, reuse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda: Any = torch.cuda
+    options = {"device": "cuda", "reuse_buffers": reuse}
+    budget = {"gpu": 10**9}
+    if kind != "gpu":
+        budget = {"gpu": least(long, "gpu", budget={"gpu": 0}, **options)}
+        budget["pinned"] = least(long, "pinned", budget=budget, **options)
+    if kind == "pinned":  # room for all but the values
+        budget = {"gpu": budget["gpu"] + 500_000, "pinned": 10**9}
+    pinned = []
+
+    def count(size: int) -> torch.Tensor:
+        pinned.append(pinned_bytes(size))
+        return pinned_empty(size)
+
+    for module in (resident, resident_streams, disk_windows):
+        monkeypatch.setattr(module, "pinned_empty", count)
+    gc.collect()
+    cuda.empty_cache()
+    before = cuda.memory_allocated()
+    cuda.reset_peak_memory_stats()
+    loader = rc.Loader(long, budget=budget, **LONG | options)
+    for _ in range(2):
+        for _batch in loader:  # the loop holds one while the next is made
+            cuda._sleep(100_000)  # the host runs ahead
+    cuda.synchronize()
+    peak = cuda.max_memory_allocated() - before
+    assert loader.stats().resident_bytes["gpu"] <= peak <= budget["gpu"]
+    assert sum(pinned) <= budget.get("pinned", 0)
+    assert kind in loader.stats().hit_shares
 
 
 # ---- damage --------------------------------------------------------------------------------------

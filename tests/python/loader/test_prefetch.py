@@ -8,8 +8,10 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import wait
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from loader_options import keyed_loader
@@ -76,14 +78,16 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
     plain = torch.empty
     monkeypatch.setattr(disk_windows, "pinned_empty", lambda count: plain(count, dtype=torch.uint8))
 
-    def make(far: tuple[str, ...] = FAR, **others: Any) -> rc.Loader:
+    def make(
+        far: tuple[str, ...] = FAR, source: rc.EpisodeStore = store, **others: Any
+    ) -> rc.Loader:
         def place(wanted: Any, *rest: Any) -> dict[str, str]:
             return {w.name: "disk" if w.name in far else "ram" for w in wanted.windows}
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("robocache.loader.engine.place", place)
             patch.setattr("robocache.loader.engine._is_gpu", lambda device: True)
-            return keyed_loader(store, **options(**others))
+            return keyed_loader(source, **options(**others))
 
     return make
 
@@ -295,3 +299,38 @@ def test_a_graph_is_refused(make: Make) -> None:
 def test_indices_are_looked_at(make: Make) -> None:
     with pytest.raises(ValueError, match=r"^indices\[1\]: expected 0 to "):
         make().gather(torch.tensor([0, 10**6]))
+
+
+def test_scratch_of_frames_is_freed_after_the_side_stream(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Numbers and workspace come from the stream of an earlier call, which does not wait."""
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        frames = rc.JpegFrames.encode(np.zeros((80, 8, 8, 3), np.uint8))
+        times = np.arange(80) * 20_000_000
+        episode.add("camera", times, frames)
+        episode.add("joints", times, np.ones((80, 7), np.float32))
+    loader = make(
+        ("joints",),
+        rc.EpisodeStore(tmp_path / "store"),
+        delta_timestamps={"camera": [0.0], "joints": [0.0]},
+        anchor="joints",
+        method={"camera": "previous"},
+        batch_size=8,
+    )
+    loader.next()
+    assert loader._ahead is not None
+    (head, *_) = loader._ahead._in_flight
+    scratch = {tensor.data_ptr() for tensor in head.scratch if tensor.nbytes}
+    other = Stream()
+    recorded = []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: other)
+    monkeypatch.setattr(
+        torch.Tensor,
+        "record_stream",
+        lambda tensor, stream: recorded.append((tensor.data_ptr(), stream)),
+    )
+    batch = loader.next()
+    assert scratch
+    assert {stream for _, stream in recorded} == {other}
+    assert scratch | {batch["camera"].data_ptr()} <= {address for address, _ in recorded}

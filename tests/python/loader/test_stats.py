@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
 import robocache as rc
+from robocache.loader import stats
 from robocache.loader.stats import Counters, LoaderStats, by_name, register
 
 
@@ -86,3 +90,35 @@ def test_bytes_are_of_what_a_batch_has(tmp_path: Path) -> None:
         loader = rc.Loader(tmp_path / "store", 2, dict.fromkeys(keys), device="cpu")
         batches = [loader.next(), loader.gather([1, 2, 3])]
         assert loader.stats().bytes == sum(x.nbytes for batch in batches for x in batch.values())
+
+
+class Count:
+    """In place of a tensor on a GPU, which a child of a fork and a capture may not read."""
+
+    is_cuda = True
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.readings = 0
+
+    def __int__(self) -> int:
+        self.readings += 1
+        return self.value
+
+
+def test_damaged_frames_are_read_where_cuda_may_be_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    counters, count = Counters("damaged"), Count()
+    counters.damaged = [torch.tensor([2]), count]
+    count.value = 3
+    assert counters.stats().damaged_frames == 5
+    count.value = 4
+    with monkeypatch.context() as patch:
+        patch.setattr(stats, "may_call_cuda", lambda: False)
+        assert counters.stats().damaged_frames == 5
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        assert counters.stats().damaged_frames == 5
+        counters.damaged = counters.damaged[:1]
+        assert counters.stats().damaged_frames == 2
+    counters.damaged.append(count)
+    assert (count.readings, counters.stats().damaged_frames) == (1, 6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import pickle
 import re
@@ -17,7 +16,7 @@ import pytest
 import torch
 from loader_options import keyed_loader
 from loader_stores import MS, write_store
-from loader_tiers import OPTIONS, least
+from loader_tiers import OPTIONS, array_bytes, least, tensor_bytes
 from support import assert_same_batch
 
 import robocache as rc
@@ -280,24 +279,3 @@ def test_what_a_loop_holds_is_within_its_budget(
     tracemalloc.stop()
     assert len(held) == 3
     assert small // 2 < max(held) <= small + more
-
-
-def tensor_bytes() -> int:
-    """Bytes of all tensors that torch has allocated on the CPU."""
-    storages = {}
-    for found in gc.get_objects():
-        is_tensor = issubclass(type(found), torch.Tensor) and found.layout == torch.strided
-        if is_tensor and found.device.type == "cpu":
-            storage = found.untyped_storage()
-            # NumPy's are not resizable, and what torch traced for other tests has no memory.
-            if storage.resizable():
-                with contextlib.suppress(RuntimeError):
-                    storages[storage.data_ptr()] = storage.nbytes()
-    return sum(storages.values())
-
-
-def array_bytes() -> int:
-    """Bytes of all arrays that NumPy has allocated since tracemalloc was started."""
-    of_numpy = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
-    snapshot = tracemalloc.take_snapshot().filter_traces([of_numpy])
-    return sum(trace.size for trace in snapshot.traces)

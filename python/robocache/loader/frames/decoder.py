@@ -41,16 +41,26 @@ class FrameDecoder:
         windows: All such windows of a batch.
         device: Where batches are made.
         kept: Owners of the memory of the windows' arrays.
+        damaged: The counter of another decoder of this device, which counts for both; None: a new
+            counter.
 
     Attributes:
         windows: As above.
-        damaged: [1] int64, the number of frames that had no image, so far.
+        damaged: [1] int64, the number of frames without an image so far.
     """
 
-    def __init__(self, windows: Sequence[FrameWindow], device: torch.device, kept: Any) -> None:
+    def __init__(
+        self,
+        windows: Sequence[FrameWindow],
+        device: torch.device,
+        kept: object,
+        damaged: Tensor | None = None,
+    ) -> None:
         library = _library.load()
         self.windows = tuple(windows)
-        self.damaged = torch.zeros(1, dtype=torch.int64, device=device)
+        if damaged is None:
+            damaged = torch.zeros(1, dtype=torch.int64, device=device)
+        self.damaged = damaged
         self._is_cuda = device.type == "cuda"
         self._kept = kept
         # Outputs of a group share a launch: those with one layout and one kind of pixels.
@@ -78,7 +88,6 @@ class FrameDecoder:
         self._streams = torch.from_numpy(joined).to(device)
         self._outputs = outputs_of
         self._decode = library.robocache_decode_frames
-        self._workspaces: dict[int, int] = {}
 
     def make_outputs(self) -> Any:
         """A ctypes array for :meth:`decode`, whose addresses :meth:`set_outputs` sets."""
@@ -101,17 +110,13 @@ class FrameDecoder:
 
     def workspace_bytes(self, size: int) -> int:
         """Bytes of the workspace for a batch of `size` samples."""
-        if size not in self._workspaces:
-            most, at = 0, 0
-            for group in self._groups:
-                outputs = self._outputs[at : at + group.output_count]
-                at += group.output_count
-                count = sum(size * self.windows[number].steps for number, _, _ in outputs)
-                most = max(most, _library.workspace_bytes(group.layout, count, self._is_cuda))
-            if len(self._workspaces) > 1000:
-                self._workspaces.clear()
-            self._workspaces[size] = most
-        return self._workspaces[size]
+        most, begin = 0, 0
+        for group in self._groups:
+            outputs = self._outputs[begin : begin + group.output_count]
+            begin += group.output_count
+            count = sum(size * self.windows[number].steps for number, _, _ in outputs)
+            most = max(most, _library.workspace_bytes(group.layout, count, self._is_cuda))
+        return most
 
     def decode(self, outputs: Any, workspace: Tensor | None, stream: int) -> None:
         """Decodes the frames of a batch.

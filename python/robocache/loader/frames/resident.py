@@ -43,7 +43,8 @@ def on_cpu(sources: FrameSources) -> ResidentFrames:
     layout = _library.Layout(width, height, 0, sources.mcus_per_entry, 1)
     nbytes = {"ram": sources.files.nbytes + sizes.nbytes}
     mean = sources.file_bytes / max(len(sources), 1)
-    return ResidentFrames(arrays, layout, (sources, sizes), nbytes, mean)
+    # The CPU parses each file again: it needs neither the indices nor their addresses.
+    return ResidentFrames(arrays, layout, (sources.kept, sources.files, sizes), nbytes, mean)
 
 
 def on_gpu(

@@ -30,12 +30,17 @@ def defer_until_cuda_allowed(work: Callable[[], None]) -> None:
     run_deferred()
 
 
+def may_call_cuda() -> bool:
+    """Whether this thread may call CUDA: it is no worker, and captures no graph."""
+    if getattr(_threads, "is_worker", False):
+        return False
+    cuda: Any = torch.cuda
+    return not (cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+
 def run_deferred() -> None:
     """Runs the deferred functions if CUDA may be called."""
-    if not _deferred or getattr(_threads, "is_worker", False):
-        return
-    cuda: Any = torch.cuda
-    if cuda.is_initialized() and cuda.is_current_stream_capturing():
+    if not _deferred or not may_call_cuda():
         return
     while _deferred:
         try:

@@ -53,6 +53,7 @@ class Slot:
         frames: Sequence[DiskFrames],
         empty: Callable[[int], Tensor],
         device: torch.device,
+        damaged: Tensor | None,
     ) -> None:
         self.batch, self._block = outputs.take(size)
         self.windows_address = self._block.windows_address
@@ -61,7 +62,7 @@ class Slot:
             (FrameStage(*each.sources, size * len(each.window.offsets), empty), number, each)
             for each, number in zip(frames, self._block.numbers, strict=True)
         ]
-        self.decoder = _decoder_of(self.stages, device)
+        self.decoder = _decoder_of(self.stages, device, damaged)
 
 
 class DiskWindows:
@@ -77,7 +78,7 @@ class DiskWindows:
 
     Attributes:
         keys: Keys of a batch that are copied to the GPU.
-        damaged: Counts of damaged frames.
+        damaged: [1] int64 on the GPU, the number of damaged frames; None without JPEG frames.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class DiskWindows:
         self._plan = plan
         self._sampler_state = SamplerState(order, cpu)
         self._frames, self._device = frames, device
+        self.damaged = torch.zeros(1, dtype=torch.int64, device=device) if frames else None
         undecoded = [each.window.name for each in frames]
         self._outputs = Outputs(windows, groups, with_age, cpu, undecoded=undecoded)
         endings = (PAD, AGE) if with_age else (PAD,)
@@ -107,8 +109,7 @@ class DiskWindows:
         for part in parts:
             cut = _out_of(part)
             outputs = Outputs(windows, groups, with_age, cpu, empty=cut, undecoded=undecoded)
-            self._slots.append(Slot(outputs, size, frames, _bytes_of(cut), device))
-        self.damaged = [slot.decoder.damaged for slot in self._slots if slot.decoder is not None]
+            self._slots.append(Slot(outputs, size, frames, _bytes_of(cut), device, self.damaged))
         self._worker = ThreadPoolExecutor(1, "robocache", initializer=make_worker)
 
     def move(self, epoch: int, position: int) -> None:
@@ -165,10 +166,9 @@ class DiskWindows:
             stage.move_to(self._device)
             stages.append((stage, number, each))
         self._outputs.give_back(block)
-        decoder = _decoder_of(stages, self._device)
+        decoder = _decoder_of(stages, self._device, self.damaged)
         if decoder is not None and len(indices):
             _decode(decoder, stages, batch, len(indices))
-            self.damaged[0] += decoder.damaged
 
 
 def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device) -> DiskWindows:
@@ -202,8 +202,10 @@ def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device
 _Staged: TypeAlias = tuple[FrameStage, int, DiskFrames]  # with the address of the numbers
 
 
-def _decoder_of(stages: Sequence[_Staged], device: torch.device) -> FrameDecoder | None:
-    """A decoder of staged frames; None without any."""
+def _decoder_of(
+    stages: Sequence[_Staged], device: torch.device, damaged: Tensor | None
+) -> FrameDecoder | None:
+    """A decoder of staged frames, with a counter of damaged ones; None without any."""
     windows = [
         FrameWindow(
             each.window.name,
@@ -212,7 +214,7 @@ def _decoder_of(stages: Sequence[_Staged], device: torch.device) -> FrameDecoder
         )
         for stage, _, each in stages
     ]
-    return FrameDecoder(windows, device, list(stages)) if windows else None
+    return FrameDecoder(windows, device, list(stages), damaged) if windows else None
 
 
 def _decode(decoder: FrameDecoder, stages: Sequence[_Staged], batch: Batch, size: int) -> None:

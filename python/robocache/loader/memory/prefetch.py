@@ -113,8 +113,8 @@ class Prefetcher:
         assert head.made is not None
         user.wait_event(head.made)
         if head.stream != user:
-            for tensor in head.batch.values():
-                tensor.record_stream(user)
+            for tensor in (*head.batch.values(), *head.scratch):
+                tensor.record_stream(user)  # which waits for the side stream
         self._counters.handed_out(waited)
         self._counters.queue_depth = len(in_flight)
         if not self._outputs.is_kept:

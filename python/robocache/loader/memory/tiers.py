@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 
+from robocache.loader.frames.decoder import STREAM_BYTES
 from robocache.loader.frames.library import workspace_bytes
 from robocache.loader.frames.stage import stage_sizes
 from robocache.loader.memory.file_rows import FileRows
@@ -214,7 +215,8 @@ def place(
         staged = slots.nbytes(size, slot_bytes)
         for window in frames:
             table, count = rows[window.name].frame_table, size * len(window.offsets)
-            staged += _sum(slot_bytes, (*stage_sizes(table, count), table.tables.nbytes))
+            staged += _sum(slot_bytes, stage_sizes(table, count))
+            staged += pinned_bytes(table.tables.nbytes)
     batches = Batches(size, one, kept, staged)
     if device.type == "cuda":
         return place_on_gpu(needs, tables, batches, limits)
@@ -386,7 +388,7 @@ def _scratch_bytes(
     device: torch.device,
     take: Callable[[int], int],
 ) -> int:
-    """Bytes of frame numbers and of the decoder's workspace, for a batch of `size` samples."""
+    """Bytes of frame numbers, the decoder's workspace and its streams, for `size` samples."""
     if not frames:
         return 0
     counts = [size * len(window.offsets) for window in frames]
@@ -394,7 +396,7 @@ def _scratch_bytes(
     if device.type == "cuda":
         for window, count in zip(frames, counts, strict=True):
             layout = rows[window.name].frame_table.layout
-            workspace += workspace_bytes(layout, count, True)
+            workspace += workspace_bytes(layout, count, True) + STREAM_BYTES
     return take(8 * sum(counts)) + take(workspace)
 
 
