@@ -53,7 +53,7 @@ class FrameDecoder:
         self,
         windows: Sequence[FrameWindow],
         device: torch.device,
-        kept: object,
+        kept: Any,
         damaged: Tensor | None = None,
     ) -> None:
         library = _library.load()
