@@ -89,8 +89,8 @@ class FileRows:
         if self.is_encoded and device.type == "cuda":  # numbers, records, tables
             table = self.frame_table
             found += [8 * self.rows, table.records.nbytes, table.tables.nbytes, STREAM_BYTES]
-        elif self.is_encoded:  # numbers, addresses and sizes
-            found += [8 * self.rows] * 3 + [STREAM_BYTES]
+        elif self.is_encoded:  # numbers, addresses, sizes, and the offsets of files and indices
+            found += [8 * self.rows] * 5 + [STREAM_BYTES]
         return tuple(found)
 
     def begins(self) -> NDArray[np.int64]:
