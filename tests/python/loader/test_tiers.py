@@ -183,7 +183,7 @@ def test_pinned_values_need_room_on_the_host(
     monkeypatch.setattr(
         resident_streams, "free_bytes", lambda device: 0 if device.type == "cpu" else None
     )
-    need = {name: each.value_bytes for name, each in rows.items()}
+    need = {name: sum(each.value_bytes(torch.device("cuda", 0))) for name, each in rows.items()}
     with pytest.raises(torch.OutOfMemoryError) as error:
         load_streams(
             samples, rows, dict.fromkeys(rows, "pinned"), True, torch.device("cuda", 0), True
