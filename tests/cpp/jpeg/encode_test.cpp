@@ -10,32 +10,31 @@
 namespace robocache::testing {
 namespace {
 
-/// The planes of a video frame: gradients, with strides above their widths.
+/// The planes of a video frame: gradients.
 struct Planes {
-  static constexpr std::int32_t kPadding = 5;
   std::int32_t width, height;
   Bytes luma, cb, cr;
 
   Planes(std::int32_t wide, std::int32_t high) : width(wide), height(high) {
-    const std::int32_t half_width = (width + 1) / 2;
-    const std::int32_t half_height = (height + 1) / 2;
-    luma.assign(static_cast<std::size_t>((width + kPadding) * height), 0);
-    cb.assign(static_cast<std::size_t>((half_width + kPadding) * half_height), 90);
-    cr.assign(cb.size(), 160);
+    luma.resize(size_of(width) * size_of(height));
+    const std::size_t half = size_of((width + 1) / 2) * size_of((height + 1) / 2);
+    cb.assign(half, 90);
+    cr.assign(half, 160);
+    std::size_t at = 0;
     for (std::int32_t y = 0; y < height; ++y) {
-      for (std::int32_t x = 0; x < width; ++x) {
-        luma[static_cast<std::size_t>(y * (width + kPadding) + x)] = value(x, y);
-      }
+      for (std::int32_t x = 0; x < width; ++x) luma[at++] = value(x, y);
     }
   }
+
+  static std::size_t size_of(std::int32_t side) { return static_cast<std::size_t>(side); }
 
   static std::uint8_t value(std::int32_t x, std::int32_t y) {
     return static_cast<std::uint8_t>(16 + (x * 3 + y * 2) % 210);
   }
 
   VideoPlanes view(bool is_full_range) const {
-    return {luma.data(), cb.data(), cr.data(),    width + kPadding, (width + 1) / 2 + kPadding,
-            width,       height,    is_full_range};
+    return {luma.data(),     cb.data(), cr.data(), width,
+            (width + 1) / 2, width,     height,    is_full_range};
   }
 };
 
@@ -52,12 +51,13 @@ TEST(JpegEncode, PlanesKeepTheirLuma) {
       const Decoded got = decode_with_libjpeg(file, 1);
       ASSERT_EQ(got.width, width);
       ASSERT_EQ(got.height, height);
+      std::size_t at = 0;
       for (std::int32_t y = 0; y < height; ++y) {
         for (std::int32_t x = 0; x < width; ++x) {
           const int stored = Planes::value(x, y);
           const int expected =
               is_full_range ? stored : std::clamp((stored - 16) * 255 / 219, 0, 255);
-          const int pixel = got.pixels[static_cast<std::size_t>(y * width + x)];
+          const int pixel = got.pixels[at++];
           ASSERT_LE(std::abs(pixel - expected), 3)
               << width << "x" << height << ": " << x << ", " << y;
         }
