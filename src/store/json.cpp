@@ -73,7 +73,7 @@ class Builder {
   }
 
   bool open(Json container) {
-    if (open_.size() > kDeepest) {
+    if (open_.size() >= kDeepest) {
       throw_store_error(name_, "JSON at most " + std::to_string(kDeepest) + " levels deep", "more");
     }
     Json* where = place();

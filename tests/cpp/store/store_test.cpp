@@ -15,6 +15,7 @@
 
 #include "store/builder.h"
 #include "store/crc32.h"
+#include "store/file.h"
 
 namespace robocache::testing {
 namespace {
@@ -355,7 +356,16 @@ TEST(StoreErrors, BytesAfterTheManifestsEnd) {
                 "file that is cut short or another one");
 }
 
-#if !defined(ROBOCACHE_SHARED)  // a shared library hides it
+#if !defined(ROBOCACHE_SHARED)  // a shared library hides these
+
+TEST(StoreErrors, FilesBeyondALimit) {
+  const StoreFolder folder;
+  folder.write("f", "0123456789");
+  const store::Folder opened(folder.path());
+  EXPECT_EQ(opened.read("f", 10), "0123456789");
+  EXPECT_EQ(error_of([&] { opened.read("f", 9); }),
+            "StoreError " + folder.path_of("f") + ": expected at most 9 bytes, got 10");
+}
 
 TEST(Crc32, IsZlibs) {
   EXPECT_EQ(store::crc32("", 0), 0u);

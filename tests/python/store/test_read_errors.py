@@ -197,6 +197,7 @@ MANIFESTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (top(format=3), 'format: expected "robocache-store", got 3'),
     (without("version"), f"version: expected {INTEGER}, got none"),
     (top(version=3), "version: expected 1 or 2, which this version of robocache reads, got 3"),
+    (top(version=0), "version: expected 1 or 2, which this version of robocache reads, got 0"),
     (top(version="1"), f'version: expected {INTEGER}, got "1"'),
     (top(version=1.0), f"version: expected {INTEGER}, got 1.0"),
     (without("streams"), "streams: expected a list, got none"),
@@ -217,6 +218,7 @@ MANIFESTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (stream(name="flag"), 'streams[1].name: expected each stream once, got "flag"'),
     (stream(dtype="F31"), f'streams[0].dtype: expected {TYPES}, got "F31"'),
     (stream(dtype=None), f"streams[0].dtype: expected {TYPES}, got null"),
+    (stream(dtype="é" * 60), f'streams[0].dtype: expected {TYPES}, got "' + "é" * 39 + "..."),
     (stream(shape=4), "streams[0].shape: expected a list, got 4"),
     (stream(shape=[-1]), f"streams[0].shape[0]: expected {INTEGER}, got -1"),
     (stream(shape=[1.5]), f"streams[0].shape[0]: expected {INTEGER}, got 1.5"),
@@ -255,6 +257,10 @@ MANIFESTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
      'shards[0].file: expected shard-NNNNN.safetensors, got "/etc/passwd"'),
     (shard(file="shard-0000/../shard-00000.safetensors"), "shards[0].file: expected "
      'shard-NNNNN.safetensors, got "shard-0000/../shard-00000.safetensors"'),
+    (shard(file="shard-0/000.safetensors"),
+     'shards[0].file: expected shard-NNNNN.safetensors, got "shard-0/000.safetensors"'),
+    (shard(file=f"shard-{0:0238}.safetensors"),  # 256 bytes, where names have at most 255
+     'shards[0].file: expected shard-NNNNN.safetensors, got "shard-' + "0" * 73 + "..."),
     (shard(file="shard-0000.safetensors"),
      'shards[0].file: expected shard-NNNNN.safetensors, got "shard-0000.safetensors"'),
     (shard(file="shard-00000.safetensors\0"),
@@ -265,6 +271,7 @@ MANIFESTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (shard(bytes="8"), f'shards[0].bytes: expected {INTEGER}, got "8"'),
     (shard(crc32=5), "shards[0].crc32: expected 8 hexadecimal digits, got 5"),
     (shard(crc32="ABCDEF01"), 'shards[0].crc32: expected 8 hexadecimal digits, got "ABCDEF01"'),
+    (shard(crc32="012345678"), 'shards[0].crc32: expected 8 hexadecimal digits, got "012345678"'),
     (shard(header_crc32="123"), 'shards[0].header_crc32: expected 8 hexadecimal digits, got "123"'),
     (shard(episodes=2**63), "shards[0].episodes: expected a whole number from 0 to "
      "9223372036854775806, got 9223372036854775808"),
@@ -285,6 +292,8 @@ MANIFESTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
      f'statistics.streams."action".count[1]: expected {INTEGER}, got -2'),
     (statistics(mean=[1]),
      'statistics.streams."action".mean: expected a list of 2 numbers, got [1]'),
+    (statistics(min=[1, 2, 3]),
+     'statistics.streams."action".min: expected a list of 2 numbers, got [1,2,3]'),
     (statistics(max=[1, "x"]), 'statistics.streams."action".max: expected numbers or null, got '
      '[1,"x"]'),
     (statistics(quantiles={"1.5": [0, 1]}),
@@ -312,6 +321,25 @@ def test_further_members_are_ignored(store: HandStore) -> None:
     manifest["streams"][0]["color"] = {"a": [1]}
     store.write_manifest(manifest)
     assert len(rc.EpisodeStore(store.folder)) == 2
+
+
+def test_limits_are_inclusive(store: HandStore) -> None:
+    """64 subsets of a shard, quantiles 0 and 1, names with spaces, 16 levels of JSON."""
+    manifest = store.changed(author=nested(15))
+    shard(subsets=[0] * 64)(manifest)
+    statistics(quantiles={"0": [0, 1], "1": [0, 1]})(manifest)
+    manifest["streams"].append(manifest["streams"][0] | {"name": "left arm"})
+    store.write_manifest(manifest)
+    assert list(rc.EpisodeStore(store.folder).streams) == ["action", "flag", "left arm"]
+    store.write_manifest(manifest | {"author": nested(16)})
+    assert problem(store.folder) == (
+        "ST/manifest.json: expected JSON at most 16 levels deep, got more"
+    )
+
+
+def nested(levels: int) -> list[Any]:
+    """Lists in a list."""
+    return [nested(levels - 1)] if levels > 1 else []
 
 
 @pytest.mark.parametrize("channel", range(4))
@@ -370,8 +398,10 @@ def test_statistics_file(store: HandStore) -> None:
     with pytest.raises(rc.StoreError, match=r"statistics-00000.*: expected crc32 cbf43926, as"):
         opened.verify()
     # The next writer commits a store with another file, and removes this one.
-    file.unlink()
     store.write_manifest(manifest | {"tasks": ["pick", "place", "wave"]})
+    with pytest.raises(rc.StoreError, match=r"statistics-00000.*: expected crc32 cbf43926, as"):
+        opened.verify()
+    file.unlink()
     opened.verify()
 
 

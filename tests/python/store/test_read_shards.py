@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from spoiled_stores import INTEGER, SHARD, episodes, problem, small_store
-from stores import HandStore, checksums, tensors_of
+from stores import HandEpisode, HandStore, checksums, tensors_of
 
 import robocache as rc
 
@@ -143,6 +143,31 @@ def test_an_episode_without_rows(store: HandStore) -> None:
     )
 
 
+def test_streams_end_in_any_order(tmp_path: Path) -> None:
+    """The first stream has the episode's last row; rows of equal times ascend."""
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        episode.add("a", [1, 2, 2, 9], np.zeros(4))
+        episode.add("b", [0, 5], np.zeros(2))
+    store = rc.EpisodeStore(tmp_path)
+    store.verify()
+    (found,) = store
+    assert (found.start_ns, found.end_ns, found.length) == (0, 9, 4)
+
+
+def test_each_element_of_a_row_of_flags_is_verified(tmp_path: Path) -> None:
+    folder = HandStore(tmp_path / "st")
+    contacts = (np.array([1, 2]), np.zeros((2, 3), np.bool_))
+    folder.write([[HandEpisode({"contacts": contacts})]])
+    path = folder.folder / SHARD
+    data = bytearray(path.read_bytes())
+    header = 8 + int.from_bytes(data[:8], "little")
+    data[header + json.loads(data[8:header])["contacts/values"]["data_offsets"][1] - 1] = 2
+    path.write_bytes(data)
+    folder.commit()
+    with pytest.raises(rc.StoreError, match=r'"contacts/values": expected 0 or 1, got 2 at .* 5$'):
+        rc.EpisodeStore(folder.folder).verify()
+
+
 @pytest.mark.parametrize("name", ["flag/valid", "flag/values"])
 def test_flags_that_are_neither(store: HandStore, name: str) -> None:
     path = store.folder / SHARD
@@ -200,6 +225,10 @@ FILES: list[tuple[bytes, str]] = [
     (raw({"a": {"dtype": "U8", "shape": []}}, b"x"), '"a".data_offsets: expected a list, got none'),
     (raw({"a": {"dtype": "U8", "shape": [], "data_offsets": [1]}}, b"x"),
      '"a".data_offsets: expected a begin and an end, got [1]'),
+    (raw({"a": {"dtype": "U8", "shape": [], "data_offsets": [0, 1, 1]}}, b"x"),
+     '"a".data_offsets: expected a begin and an end, got [0,1,1]'),
+    (raw({"a": tensor("U8", [1], 0, 2)}, b"xy"),
+     '"a".data_offsets: expected 1 bytes, as the shape says, got [0,2]'),
     (raw({"a": tensor("U8", [2], 0, 2)}, b"x"),
      '"a".data_offsets[1]: expected a whole number from 0 to 1, got 2'),
     (raw({"a": tensor("U8", [1], 1, 0)}, b"x"),
