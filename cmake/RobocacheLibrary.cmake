@@ -19,6 +19,14 @@ set(robocache_cuda_sources
 if(NOT robocache_has_cuda)
   set(robocache_cuda_sources)
 endif()
+# nvcc puts a hash of the source's absolute path into names within anonymous namespaces, also those
+# of kernels. With this option, which its help does not list, it is a hash of the relative path.
+foreach(source IN LISTS robocache_cuda_sources)
+  if(source MATCHES "\\.cu$")
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
+                                                  "-Xcudafe=--orig_src_path_name=${source}")
+  endif()
+endforeach()
 
 add_library(
   robocache

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the libraries of the last commit twice, in folders of other names, and compares the files
-# byte for byte: they differ if a path, a time or a random number of a build gets into them.
+# byte for byte: they differ if a path, a time or a random number of a build gets into them. The
+# libraries are stripped, as in a wheel: symbol tables name temporary files of nvcc.
 #
 #     tools/compare_builds.sh -DROBOCACHE_CUDA=OFF         arguments are passed to cmake
 #
@@ -20,7 +21,7 @@ for tree in "${trees[@]}"; do
   cmake -S "$tree" -B "$tree/build" -G Ninja -DPython3_EXECUTABLE="$PWD/.venv/bin/python" \
     -DROBOCACHE_TORCH=ON "$@" >/dev/null
   cmake --build "$tree/build" --target robocache_torch robocache_store >/dev/null
-  cmake --install "$tree/build" --component python --prefix "$tree/installed" >/dev/null
+  cmake --install "$tree/build" --component python --strip --prefix "$tree/installed" >/dev/null
 done
 
 differing=0
