@@ -36,6 +36,7 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Protocol
 
 import hypothesis  # noqa: F401 - these before the fork, since every mutant's tests need them
 import numpy  # noqa: F401
@@ -268,6 +269,21 @@ def sample(module: str, most: int, seed: int) -> list[Mutant]:
     return sorted(sorted(listing.mutants, key=rank)[:most], key=lambda mutant: mutant.number)
 
 
+class Change(Protocol):
+    """A change that a copy of this process makes before it runs tests.
+
+    Attributes:
+        name: A module that processes which tests start import from another text; "": none.
+        source: That text.
+    """
+
+    name: str
+    source: str
+
+    def apply(self) -> None:
+        """Makes the change in this process."""
+
+
 class Changed:
     """A module with one change.
 
@@ -356,13 +372,8 @@ def _paths(tests: Iterable[str]) -> list[str]:
     return [str(ROOT / "tests" / "python" / test) for test in tests]
 
 
-def killer(changed: Changed, tests: list[str]) -> str:
-    """The test that fails with a mutant; "" if none does."""
-    return _killer(changed, tests, is_new=False) or _killer(changed, tests, is_new=True)
-
-
-def _killer(changed: Changed, tests: list[str], is_new: bool) -> str:
-    """As :func:`killer`, in a copy of this process or in a new one."""
+def killer(changed: Change, tests: list[str], is_new: bool = False) -> str:
+    """The test that fails with a mutant, in a copy of this process or a new one; "": none does."""
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "first"
         child = os.fork()
@@ -408,7 +419,7 @@ def _work_of(group: int) -> tuple[int, bool]:
     return ticks, is_ready
 
 
-def _run(changed: Changed, tests: list[str], note: Path, folder: Path, is_new: bool) -> None:
+def _run(changed: Change, tests: list[str], note: Path, folder: Path, is_new: bool) -> None:
     """Runs tests with a mutant, and ends this process."""
     code = 1
     try:
@@ -474,7 +485,9 @@ def main() -> int:
         for mutant in sample(module, given.most, given.seed):
             verdict = known.get(mutant.key, "")
             if not verdict.startswith(EQUIVALENT):
-                verdict = killer(Changed(module, mutant), TESTS[module]) or "SURVIVED"
+                changed = Changed(module, mutant)
+                verdict = killer(changed, TESTS[module])
+                verdict = verdict or killer(changed, TESTS[module], is_new=True) or "SURVIVED"
             survived += verdict == "SURVIVED"
             verdicts[mutant.key] = verdict
             where = f"{module}:{mutant.line}: {mutant.key[1]}"

@@ -317,6 +317,18 @@ TEST(StoreErrors, OffsetsOfRaggedRows) {
                 ": \"cloud/times\": expected I64 [2], got I64 [3]");
 }
 
+TEST(StoreErrors, OffsetsBesideAnEpisodeWithoutRows) {
+  const StoreFolder folder;
+  std::vector<FileTensor> tensors = ragged_shard();
+  tensors[1].bytes = bytes_of(Int64s{0, 3, 3});
+  tensors[2].bytes = bytes_of(Int64s{0, 2, 2, std::int64_t{1} << 40});
+  write_ragged(folder, tensors);
+  const EpisodeStore store(folder.path());
+  const StreamRows rows = store.rows(1, 2);
+  EXPECT_EQ(rows.values.shape[0], 0);
+  EXPECT_EQ(rows.values.data, store.shard_stream(0, 2).rows.values.data) << "within the file";
+}
+
 TEST(StoreErrors, RaggedStreamsOfTheManifest) {
   const StoreFolder folder;
   const std::string name = "StoreError " + folder.path_of("manifest.json") + ": ";

@@ -92,6 +92,14 @@ def test_every_kind_of_frame(
     np.testing.assert_array_equal(got, [by_pillow(kind) for kind in kinds])
 
 
+def test_frames_of_one_unit_are_verified(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        episode.add("camera", range(3), rc.JpegFrames.encode(np.zeros((3, 8, 8, 3), np.uint8)))
+    store = rc.EpisodeStore(tmp_path)
+    store.verify()
+    assert store[0]["camera"].values.shape == (3, 8, 8, 3)
+
+
 def test_the_file_is_as_documented(tmp_path: Path, files: list[bytes]) -> None:
     write(tmp_path, files[:4])
     manifest = json.loads((tmp_path / "manifest.json").read_text())
