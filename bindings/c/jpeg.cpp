@@ -51,11 +51,6 @@ ROBOCACHE_C_API const char* robocache_jpeg_describe(int status) {
   return robocache::describe(static_cast<JpegStatus>(status));
 }
 
-/// Whether libjpeg-turbo decodes a frame of this status.
-ROBOCACHE_C_API int robocache_jpeg_has_image(int status) {
-  return robocache::has_image(static_cast<JpegStatus>(status)) ? 1 : 0;
-}
-
 /// Parses the headers of `count` frames: frame i is bytes[offsets[i] - offsets[0]] up to
 /// bytes[offsets[i + 1] - offsets[0]].
 ROBOCACHE_C_API int robocache_jpeg_inspect(const std::uint8_t* bytes, const std::int64_t* offsets,

@@ -63,7 +63,8 @@ ROBOCACHE_API const char* describe(JpegStatus status);
 
 /// Whether libjpeg-turbo can decode a frame with this status.
 constexpr bool has_image(JpegStatus status) {
-  return status < JpegStatus::kNotJpeg || status >= JpegStatus::kProgressive;
+  return status < JpegStatus::kNotJpeg ||
+         (status >= JpegStatus::kProgressive && status < JpegStatus::kIndexMismatch);
 }
 
 /// Chroma sampling. MCUs (minimum coded units) are 8x8, 8x8, 16x8, 8x16 and 16x16 pixels.

@@ -101,7 +101,9 @@ void decode_jpeg_frames_on_cpu(const JpegCall& call, const ExecutionContext& con
     }
   });
   if (is_out_of_memory) throw std::bad_alloc();
-  if (call.damaged != nullptr) *call.damaged += damaged;
+  if (call.damaged != nullptr) {
+    std::atomic_ref<std::int64_t>(*call.damaged) += damaged;  // other threads may decode too
+  }
 }
 
 }  // namespace robocache

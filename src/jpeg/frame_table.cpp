@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kFramesAtOnce = 256;  // of a thread that parses headers
 constexpr std::int64_t kScansAtOnce = 4;     // at least, of a thread that extracts scans
 constexpr std::uint32_t kNoTables = ~std::uint32_t{0};
+constexpr std::size_t kMostTableWords = kNoTables;  // JpegFrame::tables counts them in 32 bits
 
 /// The tables of a header as bytes, to compare them.
 std::string tables_key(const JpegHeader& header) {
@@ -117,6 +118,10 @@ JpegFrameTable::JpegFrameTable(const JpegSources& sources, const JpegLayout& lay
         places[number] = found->second;
         if (!is_new) continue;
         const std::vector<std::uint32_t>& words = part.tables[number];
+        if (tables_.size() + words.size() > kMostTableWords) {
+          throw_value_error("frames", "at most 16 GiB of Huffman and quantization tables",
+                            "more of " + std::to_string(i) + " frames");
+        }
         tables_.insert(tables_.end(), words.begin(), words.end());
         layout_.largest_tables =
             std::max(layout_.largest_tables, static_cast<std::int32_t>(words.size()));
