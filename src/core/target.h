@@ -25,8 +25,9 @@
 #define ROBOCACHE_HOST_DEVICE_INLINE inline __attribute__((always_inline))
 #endif
 
-// Unrolls the next loop on the device, whose registers can't be indexed at run time.
-#if defined(__CUDACC__)
+// Unrolls the next loop on the device, whose registers can't be indexed at run time. nvcc's pass over
+// host code passes the pragma on to the host compiler, which does not know it.
+#if defined(__CUDA_ARCH__)
 #define ROBOCACHE_UNROLL _Pragma("unroll")
 #define ROBOCACHE_NO_UNROLL _Pragma("unroll 1")
 #else
