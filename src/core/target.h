@@ -25,8 +25,8 @@
 #define ROBOCACHE_HOST_DEVICE_INLINE inline __attribute__((always_inline))
 #endif
 
-// Unrolls the next loop on the device, whose registers can't be indexed at run time. nvcc's pass over
-// host code passes the pragma on to the host compiler, which does not know it.
+// Unrolls the next loop on the device, whose registers can't be indexed at run time. In host code,
+// nvcc would pass the pragma on to the host compiler, which does not know it.
 #if defined(__CUDA_ARCH__)
 #define ROBOCACHE_UNROLL _Pragma("unroll")
 #define ROBOCACHE_NO_UNROLL _Pragma("unroll 1")
