@@ -84,6 +84,12 @@ struct JpegDecoder::State {
     }
   }
 
+  /// Decodes a file; what `out` holds is not defined if the result is an error. A function of its
+  /// own, since an error's jump back to it loses local variables.
+  JpegStatus try_decode(const void* bytes, std::size_t size, std::int32_t width,
+                        std::int32_t height, std::int32_t channels, Span columns, Span lines,
+                        std::uint8_t* out, std::ptrdiff_t row_stride);
+
   /// Decodes after `read_header`. libjpeg-turbo computes the samples at the border of a range
   /// differently, so the ranges that it is asked for have an MCU more at each side.
   void decode(Span columns, Span lines, std::uint8_t* out, std::ptrdiff_t row_stride) {
@@ -125,49 +131,48 @@ JpegStatus JpegDecoder::read_size(const void* bytes, std::size_t size, std::int3
   return JpegStatus::kOk;
 }
 
-JpegStatus JpegDecoder::decode(const void* bytes, std::size_t size, std::int32_t width,
-                               std::int32_t height, std::int32_t channels, const JpegCrop& crop,
-                               std::uint8_t* out, std::ptrdiff_t row_stride) noexcept {
-  State& state = *state_;
-  const bool is_whole = crop.width <= 0 || crop.height <= 0;
-  const Span columns = is_whole ? Span{0, width} : Span{crop.x, crop.x + crop.width};
-  const Span lines = is_whole ? Span{0, height} : Span{crop.y, crop.y + crop.height};
-  const auto row_bytes =
-      static_cast<std::size_t>(columns.end - columns.begin) * static_cast<std::size_t>(channels);
-  const auto clear = [&] {
-    for (std::int32_t y = 0; y < lines.end - lines.begin; ++y) {
-      std::memset(out + y * row_stride, 0, row_bytes);
-    }
-  };
-  if (size < 2 || std::memcmp(bytes, "\xff\xd8", 2) != 0) {
-    clear();
-    return JpegStatus::kNotJpeg;
-  }
+JpegStatus JpegDecoder::State::try_decode(const void* bytes, std::size_t size, std::int32_t width,
+                                          std::int32_t height, std::int32_t channels, Span columns,
+                                          Span lines, std::uint8_t* out,
+                                          std::ptrdiff_t row_stride) {
+  if (size < 2 || std::memcmp(bytes, "\xff\xd8", 2) != 0) return JpegStatus::kNotJpeg;
   try {
-    state.rows.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(channels) *
-                      kRowsAtOnce);
+    rows.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(channels) * kRowsAtOnce);
   } catch (const std::bad_alloc&) {
-    clear();
     return JpegStatus::kUndecodable;
   }
-  if (setjmp(state.errors.jump) != 0) {
-    jpeg_abort_decompress(&state.info);
-    clear();
+  if (setjmp(errors.jump) != 0) {
+    jpeg_abort_decompress(&info);
     return JpegStatus::kUndecodable;
   }
-  state.read_header(bytes, size);
-  jpeg_decompress_struct& info = state.info;
+  read_header(bytes, size);
   if (static_cast<std::int32_t>(info.image_width) != width ||
       static_cast<std::int32_t>(info.image_height) != height || columns.begin < 0 ||
       lines.begin < 0 || columns.end > width || lines.end > height) {
     jpeg_abort_decompress(&info);
-    clear();
     return JpegStatus::kLayoutMismatch;
   }
   info.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  state.decode(columns, lines, out, row_stride);
+  decode(columns, lines, out, row_stride);
   jpeg_abort_decompress(&info);  // what follows the last row is not read
   return info.err->num_warnings > 0 ? JpegStatus::kDamaged : JpegStatus::kOk;
+}
+
+JpegStatus JpegDecoder::decode(const void* bytes, std::size_t size, std::int32_t width,
+                               std::int32_t height, std::int32_t channels, const JpegCrop& crop,
+                               std::uint8_t* out, std::ptrdiff_t row_stride) noexcept {
+  const bool is_whole = crop.width <= 0 || crop.height <= 0;
+  const Span columns = is_whole ? Span{0, width} : Span{crop.x, crop.x + crop.width};
+  const Span lines = is_whole ? Span{0, height} : Span{crop.y, crop.y + crop.height};
+  const JpegStatus status =
+      state_->try_decode(bytes, size, width, height, channels, columns, lines, out, row_stride);
+  if (status == JpegStatus::kOk || status == JpegStatus::kDamaged) return status;
+  const auto row_bytes =
+      static_cast<std::size_t>(columns.end - columns.begin) * static_cast<std::size_t>(channels);
+  for (std::int32_t y = 0; y < lines.end - lines.begin; ++y) {
+    std::memset(out + y * row_stride, 0, row_bytes);
+  }
+  return status;
 }
 
 // The macro has no quotation marks.
