@@ -127,6 +127,7 @@ DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& convers
       cudaMemcpy(&made.damaged, damaged.get(), sizeof(made.damaged), cudaMemcpyDeviceToHost));
   return made;
 #else
+  (void)batch;
   (void)conversion;
   (void)captured;
   throw std::logic_error(jpeg_device_problem());
