@@ -120,7 +120,8 @@ extern "C" {
 /// The sizes of the structures above, and of those of the library, in bytes.
 ROBOCACHE_C_API const char* robocache_frames_layout() {
   static const std::string layout =
-      robocache::c_api::sizes_json({{"FrameSources", sizeof(RobocacheFrameSources)},
+      robocache::c_api::sizes_json({{"FrameRecord", sizeof(JpegFrame)},
+                                    {"FrameSources", sizeof(RobocacheFrameSources)},
                                     {"FrameLayout", sizeof(RobocacheFrameLayout)},
                                     {"FrameSizes", sizeof(RobocacheFrameSizes)},
                                     {"FrameArrays", sizeof(RobocacheFrameArrays)},

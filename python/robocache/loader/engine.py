@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
+from robocache.loader.frames.resident import ResidentFrames
 from robocache.loader.indices import check_indices
 from robocache.loader.memory.disk_windows import DiskWindows, disk_windows
 from robocache.loader.memory.file_rows import FileRows
@@ -110,7 +111,8 @@ def make_engine(
     placed = place(wanted, rows, tables, limits, device)
     streams = load_streams(samples, rows, placed, wanted.with_age, device, limits is not None)
     samples = samples._replace(streams=streams)
-    counters.sample_reads, counters.resident = samples.read_bytes(), samples.nbytes(device)
+    counters.sample_reads = samples.read_bytes(rows, device)
+    counters.resident = samples.nbytes(device)
     order, is_gpu = wanted.order, _is_gpu(device)
     # A CPU reads mapped files as it reads memory.
     on_disk = [w for w in wanted.windows if is_gpu and placed[w.name] == "disk"]
@@ -147,7 +149,7 @@ def _make_decoder(
     kept: list[object] = []
     for window in windows:
         frames = streams[window.name].frames
-        if frames is not None:
+        if isinstance(frames, ResidentFrames):
             of = FrameStream(window, frames.arrays, frames.layout)
             found.append(FrameWindow(window.name, len(window.offsets), [of]))
             kept.append(frames)

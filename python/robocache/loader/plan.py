@@ -124,7 +124,8 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-def _raise(status: int) -> NoReturn:
+def raise_failure(status: int) -> NoReturn:
+    """Raises the error of a call of the library that failed in this thread."""
     message = _load().robocache_error()
     _library.raise_failure(status, message, {Status.OUT_OF_MEMORY: torch.OutOfMemoryError})
 
@@ -221,7 +222,7 @@ class BatchPlan:
             byref(pointer),
         )
         if status:
-            _raise(status)
+            raise_failure(status)
         self.specs, self.data = tuple(specs), tuple(data)
         self.anchors, self.episodes = anchors, episodes
         self.mixture = mixture
@@ -244,13 +245,13 @@ class BatchPlan:
         """
         status = self._gather(self._pointer, indices, size, outputs, metadata, stream)
         if status:
-            _raise(status)
+            raise_failure(status)
 
     def next(self, state: int, size: int, outputs: int, metadata: int, stream: int) -> None:
         """Writes the next samples of `state` [4] int64, and moves it on; else as :meth:`gather`."""
         status = self._next(self._pointer, state, size, outputs, metadata, stream)
         if status:
-            _raise(status)
+            raise_failure(status)
 
 
 def _view(tensor: Tensor | None) -> _Tensor:

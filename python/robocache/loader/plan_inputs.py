@@ -51,15 +51,18 @@ class PlanInputs(NamedTuple):
             found[tier] += self.anchors.nbytes + self.episodes.nbytes
         return dict(found)
 
-    def read_bytes(self) -> dict[str, float]:
-        """Bytes of rows that a sample's values are made of, by tier; of JPEG frames the mean."""
+    def read_bytes(self, rows: Mapping[str, FileRows], device: torch.device) -> dict[str, float]:
+        """Bytes that a sample's values are made of, by tier; of JPEG frames the mean.
+
+        Args:
+            rows: The rows of each window, by key.
+            device: Where batches are made.
+        """
         found: dict[str, float] = {}
         for window in self.windows:
-            stream = self.streams[window.name]
-            count: float = window.sample_bytes
-            if stream.frames is not None:
-                count = len(window.offsets) * stream.frames.mean_bytes
-            found[stream.tier] = found.get(stream.tier, 0) + count
+            tier = self.streams[window.name].tier
+            count = len(window.offsets) * rows[window.name].read_bytes(device)
+            found[tier] = found.get(tier, 0) + count
         return found
 
     @property

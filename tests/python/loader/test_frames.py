@@ -20,7 +20,9 @@ from support import assert_same_batch, needs_gpu
 import robocache as rc
 from robocache.loader import engine
 from robocache.loader.frames import resident
+from robocache.loader.frames.sources import RECORD
 from robocache.loader.memory import disk_windows, resident_streams
+from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.pinned import pinned_bytes, pinned_empty
 
 Image = pytest.importorskip("PIL.Image")
@@ -473,11 +475,40 @@ def test_frames_of_two_samplings_need_another_encoding(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("staging_bytes", [100, 5000, 1 << 26])
+def test_arrays_of_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, staging_bytes: int
+) -> None:
+    """Scans and indices in parts through a staging buffer; some frames have no image."""
+    monkeypatch.setattr(resident, "STAGING_BYTES", staging_bytes)
+    with rc.StoreWriter(tmp_path / "store") as writer:
+        for number in range(3):
+            files = [jpeg_file(scene(i, 20, 30, 3)) for i in range(6 * number, 6 * number + 6)]
+            files[0] = files[3] = files[5] = b""
+            arrays = [np.frombuffer(file, np.uint8) for file in files]
+            frames = rc.JpegFrames(rc.RaggedArray.from_rows(arrays), (20, 30, 3))
+            with writer.episode() as episode:
+                valid = np.array([False, True, True, False, True, False])
+                episode.add("camera", np.arange(6) * MS, frames, valid=valid)
+    rows = find_rows(rc.EpisodeStore(tmp_path / "store"), "camera", np.arange(3))
+    table = rows.frame_table
+    made = resident.on_gpu(rows.frames, table, torch.device("cpu"), False, True)
+    scans, indices, records, _ = made.kept
+    whole = torch.empty(4 * table.scan_words, dtype=torch.uint8)
+    resident._extract(rows.frames, table.records, whole)
+    assert torch.equal(scans, whole)
+    assert whole.any()
+    entries = np.concatenate(list(rows.frames.entry_parts()))
+    np.testing.assert_array_equal(indices.numpy().view(np.uint64), entries)
+    np.testing.assert_array_equal(records.numpy().view(RECORD)[:, 0], table.records)
+    assert (table.records["width"] > 0).tolist() == [False, True, True, False, True, False] * 3
+
+
 @needs_gpu
 def test_scans_pass_through_a_small_staging_buffer(
     stores: tuple[rc.EpisodeStore, rc.EpisodeStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resident, "_STAGING_BYTES", 5000)
+    monkeypatch.setattr(resident, "STAGING_BYTES", 5000)
     options = random_options(0) | {"device": "cuda"}
     jpeg, raw = (rc.Loader(store, **options) for store in stores)
     assert_same_batches(jpeg, raw, 4)

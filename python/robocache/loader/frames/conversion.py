@@ -57,6 +57,7 @@ def numbers_window(window: WindowSpec) -> WindowSpec:
         channels_first=False,
         normalization=None,
         normalize=None,
+        encoding=None,
     )
 
 

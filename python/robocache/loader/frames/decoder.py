@@ -137,8 +137,7 @@ class FrameDecoder:
             self._is_cuda,
             stream,
         )
-        if status:
-            _library.fail(status)
+        _library.check(status)
 
 
 def _members(structure: ctypes.Structure) -> tuple[Any, ...]:

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, byref, c_int, c_int32, c_int64, c_void_p
-from typing import Any, NoReturn
-
-import torch
+from ctypes import (
+    POINTER,
+    byref,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any
 
 from robocache.core import library as _library
-from robocache.core.library import Status
+from robocache.loader.plan import raise_failure
 
-FRAME_BYTES = 40
-"""Size of a frame's record, `robocache::JpegFrame`."""
+
+class Record(ctypes.Structure):
+    """A frame as a GPU decodes it, `robocache::JpegFrame`; positions count elements of arrays."""
+
+    _fields_ = (
+        ("scan", c_uint64),
+        ("index", c_uint64),
+        ("tables", c_uint32),
+        ("scan_bits", c_uint32),
+        ("width", c_uint16),  # 0: there is no image
+        ("height", c_uint16),
+        ("restart_interval", c_uint16),
+        ("every", c_uint16),
+        ("sampling", c_uint8),
+        ("reserved", c_uint8 * 7),
+    )
+
+
+RECORD_BYTES = ctypes.sizeof(Record)
 
 
 class Sources(ctypes.Structure):
@@ -122,6 +148,7 @@ def load() -> ctypes.CDLL:
     """The library, with the types of the functions of frames."""
     library = _library.load()
     structures = {
+        "FrameRecord": Record,
         "FrameSources": Sources,
         "FrameLayout": Layout,
         "FrameSizes": Sizes,
@@ -171,10 +198,4 @@ def workspace_bytes(layout: Layout, count: int, is_cuda: bool) -> int:
 def check(status: int) -> None:
     """Raises the error of a call that failed."""
     if status:
-        fail(status)
-
-
-def fail(status: int) -> NoReturn:
-    """Raises the error of a call that failed."""
-    message = load().robocache_error()
-    _library.raise_failure(status, message, {Status.OUT_OF_MEMORY: torch.OutOfMemoryError})
+        raise_failure(status)

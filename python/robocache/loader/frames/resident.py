@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from ctypes import byref
 from dataclasses import dataclass
@@ -15,8 +16,7 @@ from torch import Tensor
 from robocache.loader.frames import library as _library
 from robocache.loader.frames.sources import FrameSources, FrameTable
 from robocache.loader.memory.pinned import pinned_empty
-
-_STAGING_BYTES = 1 << 26
+from robocache.loader.memory.staging import STAGING_BYTES, fill, make_staging
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,51 @@ class ResidentFrames:
     layout: _library.Layout
     kept: Any  # the owners of the memory that `arrays` has addresses of
     nbytes: Mapping[str, int]
-    """Bytes by tier, without files on disk."""
-    mean_bytes: float
-    """Bytes that decoding a frame reads, on average."""
-    sources: FrameSources | None = None  # of frames on disk for a GPU: what is staged,
-    table: FrameTable | None = None  # and how
+    """Bytes by tier."""
 
 
-def on_cpu(sources: FrameSources) -> ResidentFrames:
-    """Frames for the CPU, in the memory of their sources."""
-    sizes = sources.image_sizes
+@dataclass(frozen=True)
+class MappedFrames:
+    """Frames in the store's files, which are staged for a GPU batch by batch."""
+
+    sources: FrameSources
+    table: FrameTable
+
+    @property
+    def nbytes(self) -> Mapping[str, int]:
+        """Bytes by tier."""
+        sources = self.sources
+        beside = self.table.records.nbytes + sources.files.nbytes + sources.sizes.nbytes
+        return {"ram": beside, "disk": sources.file_bytes}
+
+
+def on_cpu(sources: FrameSources, memory: Tensor | None = None) -> ResidentFrames:
+    """Frames for the CPU.
+
+    Args:
+        sources: The files.
+        memory: A copy of all files, one after the other; None: they are read where they are.
+    """
+    files, sizes = sources.files, sources.image_sizes
+    if memory is not None:
+        files = memory.data_ptr() + np.cumsum(sources.sizes) - sources.sizes
     height, width, _ = sources.shape
     arrays = _library.Arrays(first_number=1, count=len(sources))
-    arrays.files, arrays.sizes = sources.files.ctypes.data, sizes.ctypes.data
+    arrays.files, arrays.sizes = files.ctypes.data, sizes.ctypes.data
     layout = _library.Layout(width, height, 0, sources.mcus_per_entry, 1)
-    nbytes = {"ram": sources.files.nbytes + sizes.nbytes}
-    mean = sources.file_bytes / max(len(sources), 1)
     # The CPU parses each file again: it needs neither the indices nor their addresses.
-    return ResidentFrames(arrays, layout, (sources.kept, sources.files, sizes), nbytes, mean)
+    kept = (sources.pieces if memory is None else memory, files, sizes)
+    found = Counter({"disk" if memory is None else "ram": sources.file_bytes})
+    found["ram"] += files.nbytes + sizes.nbytes
+    return ResidentFrames(arrays, layout, kept, found)
 
 
 def on_gpu(
-    sources: FrameSources, table: FrameTable, device: torch.device, is_pinned: bool, limited: bool
+    sources: FrameSources,
+    table: FrameTable,
+    device: torch.device,
+    is_pinned: bool,
+    is_bounded: bool,
 ) -> ResidentFrames:
     """Frames for a GPU: scans and indices in its memory or in pinned memory.
 
@@ -57,7 +80,7 @@ def on_gpu(
         table: Their records.
         device: The GPU.
         is_pinned: Whether scans and indices stay in pinned memory.
-        limited: Whether a budget exists, which a pinned staging buffer would exceed.
+        is_bounded: Whether a budget exists, which a pinned staging buffer would exceed.
     """
     scan_bytes, index_bytes = table.value_bytes
     if is_pinned:
@@ -66,35 +89,15 @@ def on_gpu(
     else:
         scans = torch.empty(max(scan_bytes, 16), dtype=torch.uint8, device=device)
         indices = torch.empty(max(index_bytes, 8), dtype=torch.uint8, device=device)
-        _upload_scans(sources, table, scans, limited)
-    begin = 0
-    for frames in sources.kept:
-        entries = frames.indices.entries.items.view(np.uint8)
-        indices[begin : begin + len(entries)].copy_(torch.from_numpy(entries.copy()))
-        begin += len(entries)
-    records = torch.from_numpy(table.records).to(device)
-    tables = tables_on(table, device)
+        _upload_scans(sources, table, scans, is_bounded)
+    fill(indices, sources.entry_parts(), is_bounded)
+    records = torch.from_numpy(table.records.view(np.uint8)).view(-1, _library.RECORD_BYTES)
+    records = records.to(device)
+    tables = torch.from_numpy(table.tables.view(np.int32)).to(device)
     arrays = gpu_arrays(scans, indices, tables, records)
-    tier = "pinned" if is_pinned else "gpu"
-    nbytes = {tier: scan_bytes + index_bytes}
-    nbytes["gpu"] = nbytes.get("gpu", 0) + records.nbytes + tables.nbytes
-    kept = (scans, indices, records, tables)
-    mean = (scan_bytes + index_bytes) / max(len(sources), 1)
-    return ResidentFrames(arrays, table.layout, kept, nbytes, mean)
-
-
-def on_disk(sources: FrameSources, table: FrameTable) -> ResidentFrames:
-    """Frames in the store's files, which are staged for a GPU batch by batch."""
-    scan_bytes, index_bytes = table.value_bytes
-    nbytes = {"ram": table.records.nbytes + sources.files.nbytes + sources.sizes.nbytes}
-    mean = (scan_bytes + index_bytes) / max(len(sources), 1)
-    arrays = _library.Arrays(first_number=1, count=len(sources))
-    return ResidentFrames(arrays, table.layout, (sources, table), nbytes, mean, sources, table)
-
-
-def tables_on(table: FrameTable, device: torch.device) -> Tensor:
-    """The tables of frames, on a device."""
-    return torch.from_numpy(table.tables.view(np.int32)).to(device)
+    found = Counter({"pinned" if is_pinned else "gpu": scan_bytes + index_bytes})
+    found["gpu"] += records.nbytes + tables.nbytes
+    return ResidentFrames(arrays, table.layout, (scans, indices, records, tables), found)
 
 
 def gpu_arrays(scans: Tensor, indices: Tensor, tables: Tensor, records: Tensor) -> _library.Arrays:
@@ -112,7 +115,7 @@ def gpu_arrays(scans: Tensor, indices: Tensor, tables: Tensor, records: Tensor) 
     )
 
 
-def _extract(sources: FrameSources, records: NDArray[np.uint8], words: Tensor) -> None:
+def _extract(sources: FrameSources, records: NDArray[Any], words: Tensor) -> None:
     """Extracts scans to the places in `words` that their records have, in threads."""
     _library.check(
         _library.load().robocache_extract_scans(
@@ -121,32 +124,23 @@ def _extract(sources: FrameSources, records: NDArray[np.uint8], words: Tensor) -
     )
 
 
-def _upload_scans(sources: FrameSources, table: FrameTable, scans: Tensor, limited: bool) -> None:
+def _upload_scans(
+    sources: FrameSources, table: FrameTable, scans: Tensor, is_bounded: bool
+) -> None:
     """Extracts scans to a GPU, through a staging buffer."""
-    size = max(min(4 * table.scan_words, _STAGING_BYTES), 4 * table.largest_scan)
-    staging = torch.empty(size, dtype=torch.uint8, device="cpu")
-    if not limited and size:
-        staging = staging.pin_memory()
-    begins = table.scan_begins
-    # Frames without an image have no words: their begin is that of the next.
-    begins = np.minimum.accumulate(
-        np.where(_has_image(table.records), begins, table.scan_words)[::-1]
-    )[::-1]
+    room = max(min(table.scan_words, STAGING_BYTES // 4), table.largest_scan)  # words
+    staging = make_staging(4 * room, is_bounded)
+    # Frames without an image have no words: they begin where the next one does.
+    begins = np.where(table.records["width"] > 0, table.records["scan"], table.scan_words)
+    begins = np.minimum.accumulate(begins[::-1])[::-1].astype(np.int64)
+    ends = np.append(begins[1:], table.scan_words)
     begin = 0
     while begin < len(sources):
         first = int(begins[begin])
-        end = int(np.searchsorted(begins, first + size // 4, side="right")) - 1
-        end = len(sources) if table.scan_words - first <= size // 4 else max(end, begin + 1)
-        last = table.scan_words if end == len(sources) else int(begins[end])
+        end = max(int(np.searchsorted(ends, first + room, side="right")), begin + 1)
+        last = int(ends[end - 1])
         records = table.records[begin:end].copy()
-        records.reshape(-1, 5, 8)[:, 0].view(np.int64)[:] -= first
+        records["scan"] -= first
         _extract(sources.part(begin, end), records, staging)
-        count = 4 * (last - first)
-        scans[4 * first : 4 * last].copy_(staging[:count])
+        scans[4 * first : 4 * last].copy_(staging[: 4 * (last - first)])
         begin = end
-
-
-def _has_image(records: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """[N] whether frames have an image: a width, at byte 24 of a record."""
-    found: NDArray[np.bool_] = records[:, 24:26].view(np.uint16)[:, 0] > 0
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import byref, c_void_p
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.ragged import RaggedArray
-from robocache.jpeg.frames import JpegFrames
+from robocache.jpeg.frames import FrameIndices, JpegFrames
 from robocache.loader.frames import library as _library
 
 Counts = NDArray[np.int64]
+RECORD = np.dtype(_library.Record)
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,17 @@ class FrameSources:
     entries: Counts  # [N] addresses
     entry_counts: Counts  # [N]; 0: the frame has no index
     scan_bits: NDArray[np.uint32]  # [N]
-    kept: Any  # the owner of the memory
+    pieces: Sequence[JpegFrames]  # the same frames, which own the memory
 
     @classmethod
     def of_pieces(
         cls, pieces: Sequence[JpegFrames], shape: tuple[int, ...], mcus_per_entry: int
     ) -> FrameSources:
-        """The frames of a store's mapped files, piece by piece."""
+        """The frames of a store's mapped files, piece by piece; all of them have indices."""
         height, width, channels = shape
-        indices = [frames.indices for frames in pieces]
         files = [frames.files for frames in pieces]
-        entries = [each.entries for each in indices if each is not None]
-        bits = [each.scan_bits for each in indices if each is not None]
+        indices = [_indices(frames) for frames in pieces]
+        entries = [each.entries for each in indices]
         return cls(
             (height, width, channels),
             mcus_per_entry,
@@ -47,8 +47,8 @@ class FrameSources:
             _joined([each.lengths for each in files]),
             _joined([_addresses(each) for each in entries]),
             _joined([each.lengths for each in entries]),
-            np.concatenate([np.empty(0, np.uint32), *bits]),
-            list(pieces),
+            np.concatenate([np.empty(0, np.uint32), *(each.scan_bits for each in indices)]),
+            pieces,
         )
 
     def __len__(self) -> int:
@@ -59,10 +59,13 @@ class FrameSources:
         """Bytes of all files."""
         return int(self.sizes.sum())
 
-    def moved_to(self, memory: Any, address: int) -> FrameSources:
-        """These files, one after the other in other memory; indices stay where they are."""
-        files = address + np.cumsum(self.sizes) - self.sizes
-        return replace(self, files=files, kept=(memory, self.kept))
+    def file_parts(self) -> Iterator[NDArray[np.uint8]]:
+        """The bytes of all files, piece by piece."""
+        return (frames.files.items for frames in self.pieces)
+
+    def entry_parts(self) -> Iterator[NDArray[np.uint64]]:
+        """The entries of all indices, piece by piece."""
+        return (_indices(frames).entries.items for frames in self.pieces)
 
     @property
     def image_sizes(self) -> Counts:
@@ -82,7 +85,7 @@ class FrameSources:
         )
 
     def part(self, begin: int, end: int) -> FrameSources:
-        """Some of the frames."""
+        """Some of the frames, for calls of the library."""
         rows = slice(begin, end)
         return replace(
             self,
@@ -99,7 +102,7 @@ class FrameTable:
     """The records and tables that a GPU needs of frames, from the headers of their files."""
 
     layout: _library.Layout
-    records: NDArray[np.uint8]  # [N,40] robocache::JpegFrame
+    records: NDArray[Any]  # [N] of RECORD
     tables: NDArray[np.uint32]
     scan_words: int  # of 4 bytes, of all frames
     index_size: int  # entries of 8 bytes, of all frames
@@ -130,7 +133,7 @@ class FrameTable:
             raise ValueError(
                 f"{name}: {error} (`robocache convert --images jpeg:95` encodes all frames alike)"
             ) from None
-        records = np.empty((len(sources), _library.FRAME_BYTES), np.uint8)
+        records = np.empty(len(sources), RECORD)
         tables = np.empty(sizes.table_words, np.uint32)
         _library.load().robocache_frame_table_take(table, records.ctypes.data, tables.ctypes.data)
         return cls(
@@ -148,10 +151,10 @@ class FrameTable:
         """Bytes of the arrays of scans and of indices."""
         return 4 * self.scan_words, 8 * self.index_size
 
-    @property
-    def scan_begins(self) -> NDArray[np.int64]:
-        """[N] the first word of each frame's scan: a view of the records."""
-        return self.records.reshape(-1, 5, 8)[:, 0].view(np.int64)[:, 0]
+
+def _indices(frames: JpegFrames) -> FrameIndices:
+    assert frames.indices is not None  # those of a store have them
+    return frames.indices
 
 
 def _addresses(rows: RaggedArray) -> Counts:

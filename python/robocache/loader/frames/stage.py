@@ -80,7 +80,7 @@ class FrameStage:
         Args:
             tables: Those of the stream, in memory that the GPU reads.
         """
-        records = self.records.view(-1, _library.FRAME_BYTES)
+        records = self.records.view(-1, _library.RECORD_BYTES)
         return gpu_arrays(self.scans, self.indices, tables, records)
 
 
@@ -89,6 +89,6 @@ def stage_sizes(table: FrameTable, capacity: int) -> tuple[int, int, int, int]:
     return (
         max(4 * table.largest_scan * capacity, 16),
         max(8 * table.largest_index * capacity, 8),
-        _library.FRAME_BYTES * capacity,
+        _library.RECORD_BYTES * capacity,
         8 * capacity,
     )

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from robocache.loader.device import on_device
 from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
-from robocache.loader.frames.resident import ResidentFrames
-from robocache.loader.frames.sources import FrameSources, FrameTable
+from robocache.loader.frames.resident import MappedFrames
 from robocache.loader.frames.stage import FrameStage, StageWriter, stage_sizes
 from robocache.loader.memory.deferred_cuda import make_worker
 from robocache.loader.memory.pinned import pinned_empty
@@ -32,15 +31,13 @@ class DiskFrames(NamedTuple):
     """A window of JPEG frames in the store's files."""
 
     window: WindowSpec
-    frames: ResidentFrames
+    frames: MappedFrames
     tables: Tensor  # in pinned memory
 
-    @property
-    def sources(self) -> tuple[FrameSources, FrameTable]:
-        """The files and their records."""
-        assert self.frames.sources is not None
-        assert self.frames.table is not None
-        return self.frames.sources, self.frames.table
+    def make_stage(self, size: int, empty: Callable[[int], Tensor]) -> FrameStage:
+        """A stage for `size` samples, in memory that a function allocates."""
+        count = size * len(self.window.offsets)
+        return FrameStage(self.frames.sources, self.frames.table, count, empty)
 
 
 class Slot:
@@ -59,7 +56,7 @@ class Slot:
         self.windows_address = self._block.windows_address
         self.copied: torch.cuda.Event | None = None  # after the last copy to the GPU
         self.stages = [
-            (FrameStage(*each.sources, size * len(each.window.offsets), empty), number, each)
+            (each.make_stage(size, empty), number, each)
             for each, number in zip(frames, self._block.numbers, strict=True)
         ]
         self.decoder = _decoder_of(self.stages, device, damaged)
@@ -102,7 +99,7 @@ class DiskWindows:
         size = order.size(0)
         need = self._outputs.nbytes(size, slot_bytes)
         for each in frames:
-            sizes = stage_sizes(each.sources[1], size * len(each.window.offsets))
+            sizes = stage_sizes(each.frames.table, size * len(each.window.offsets))
             need += sum(map(slot_bytes, sizes))
         parts = pinned_empty((PREFETCH_DEPTH + 1) * need).chunk(PREFETCH_DEPTH + 1)
         self._slots: deque[Slot] = deque()
@@ -160,9 +157,8 @@ class DiskWindows:
             batch[key].copy_(made[key])
         stages = []
         for each, number in zip(self._frames, block.numbers, strict=True):
-            count = len(indices) * len(each.window.offsets)
-            stage = FrameStage(*each.sources, count, _plain_bytes)
-            stage.writer.fill(number, count)
+            stage = each.make_stage(len(indices), _plain_bytes)
+            stage.writer.fill(number, len(indices) * len(each.window.offsets))
             stage.move_to(self._device)
             stages.append((stage, number, each))
         self._outputs.give_back(block)
@@ -190,8 +186,7 @@ def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device
     with on_device(device):
         for window in samples.windows:
             found = samples.streams[window.name].frames
-            if found is not None:
-                assert found.table is not None
+            if isinstance(found, MappedFrames):
                 tables = torch.from_numpy(found.table.tables.view(np.int32))
                 pinned = pinned_empty(max(tables.nbytes, 16))[: tables.nbytes].view(torch.int32)
                 frames.append(DiskFrames(window, found, pinned.copy_(tables)))
@@ -210,7 +205,7 @@ def _decoder_of(
         FrameWindow(
             each.window.name,
             len(each.window.offsets),
-            [FrameStream(each.window, stage.arrays(each.tables), each.frames.layout)],
+            [FrameStream(each.window, stage.arrays(each.tables), each.frames.table.layout)],
         )
         for stage, _, each in stages
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,12 +16,11 @@ from torch import Tensor
 
 from robocache.core import dtypes
 from robocache.loader.frames import resident as _frames
-from robocache.loader.frames.resident import ResidentFrames
+from robocache.loader.frames.resident import MappedFrames, ResidentFrames
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_empty
+from robocache.loader.memory.staging import fill
 from robocache.loader.memory.tiers import Tier
-
-_STAGING_BYTES = 1 << 26  # of pinned memory, on the way to a GPU
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class ResidentStream:
     valid: Tensor | None  # [N] bool
     # On disk, [E] int64: the offset of each episode's first value from `values`, in elements.
     begins: Tensor | None = None
-    frames: ResidentFrames | None = None  # JPEG frames, in the tier
+    frames: ResidentFrames | MappedFrames | None = None  # JPEG frames, in the tier
 
     @property
     def nbytes(self) -> Mapping[Tier, int]:
@@ -84,7 +83,7 @@ def load(
 
     def beside_values(parts: Iterable[NDArray[Any]], size: int, dtype: torch.dtype) -> Tensor:
         storage = torch.empty(max(count * size, 8), dtype=torch.uint8, device=beside)
-        _fill(storage, parts, is_bounded)
+        fill(storage, parts, is_bounded)
         return storage[: count * size].view(dtype)
 
     times = received = valid = begins = None
@@ -114,7 +113,7 @@ def load(
             storage = pinned_empty(size)
         else:
             storage = torch.empty(size, dtype=torch.uint8, device=device)
-        _fill(storage, (piece.values for piece in rows.pieces), is_bounded)
+        fill(storage, (piece.values for piece in rows.pieces), is_bounded)
         storage = storage[: sum(rows.value_bytes(device))]
     return ResidentStream(
         tier,
@@ -129,40 +128,18 @@ def load(
 
 def _load_frames(
     rows: FileRows, device: torch.device, tier: Tier, is_bounded: bool
-) -> ResidentFrames:
-    """JPEG frames in a tier; on disk, what is known of them."""
+) -> ResidentFrames | MappedFrames:
+    """JPEG frames in a tier."""
     sources = rows.frames
     if device.type == "cuda":
         if tier == "disk":
-            return _frames.on_disk(sources, rows.frame_table)
+            return MappedFrames(sources, rows.frame_table)
         return _frames.on_gpu(sources, rows.frame_table, device, tier == "pinned", is_bounded)
     if tier == "disk":
         return _frames.on_cpu(sources)
     storage = torch.empty(max(sources.file_bytes, 1), dtype=torch.uint8, device="cpu")
-    _fill(storage, (frames.files.items for frames in sources.kept), is_bounded)
-    found = _frames.on_cpu(sources.moved_to(storage, storage.data_ptr()))
-    return replace(found, nbytes={"ram": found.nbytes["ram"] + sources.file_bytes})
-
-
-def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> None:
-    """Copies arrays, one after the other, into a tensor of bytes."""
-    staging = None
-    if storage.is_cuda:
-        size = min(len(storage), _STAGING_BYTES)
-        staging = torch.empty(size, dtype=torch.uint8, device="cpu")
-        if not is_bounded:
-            staging = staging.pin_memory()
-    begin = 0
-    for piece in pieces:
-        source = piece.reshape(-1).view(np.uint8)
-        if staging is None:
-            np.copyto(storage[begin : begin + len(source)].numpy(), source)
-        else:
-            for at in range(0, len(source), len(staging)):
-                part = source[at : at + len(staging)]
-                np.copyto(staging[: len(part)].numpy(), part)
-                storage[begin + at : begin + at + len(part)].copy_(staging[: len(part)])
-        begin += len(source)
+    fill(storage, sources.file_parts(), is_bounded)
+    return _frames.on_cpu(sources, storage)
 
 
 class _Bytes:
