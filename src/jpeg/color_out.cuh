@@ -50,14 +50,26 @@ struct ColorLaunch {
   bool is_bfloat16;
 };
 
-/// The first status of a frame's blocks that is not kOk.
+/// The largest value of a warp, in all of its lanes.
+__device__ inline std::uint32_t warp_max(std::uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(~0u, value);
+#else
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
+  return value;
+#endif
+}
+
+/// The highest status of a frame's blocks: kOk if all are.
 __device__ inline std::uint8_t frame_status(const ColorLaunch& launch, std::int64_t frame) {
   const std::uint8_t* const blocks = launch.block_status + frame * launch.blocks_per_frame;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  std::uint32_t worst = 0;
-  for (int i = lane; i < launch.blocks_per_frame; i += 32)
-    worst = max(worst, std::uint32_t{blocks[i]});
-  return static_cast<std::uint8_t>(__reduce_max_sync(~0u, worst));
+  std::uint32_t highest = 0;
+  for (int i = lane; i < launch.blocks_per_frame; i += 32) {
+    highest = max(highest, std::uint32_t{blocks[i]});
+  }
+  return static_cast<std::uint8_t>(warp_max(highest));
 }
 
 /// Byte `i` of words, as a float.
