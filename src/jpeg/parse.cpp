@@ -138,12 +138,15 @@ std::int32_t parse_orientation(const std::uint8_t* data, std::size_t size) {
   if (pair(2) != 42 || directory > size - 2) return 0;
   constexpr std::size_t kFieldBytes = 12;
   constexpr std::uint32_t kOrientationTag = 0x112;
+  constexpr std::uint32_t kShort = 3;  // the type that EXIF asks for; some writers use LONG
+  constexpr std::uint32_t kLong = 4;
   const std::size_t count = pair(directory);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t field = directory + 2 + i * kFieldBytes;
     if (field + kFieldBytes > size) return 0;
-    if (pair(field) != kOrientationTag || pair(field + 2) != 3) continue;
-    const std::uint32_t value = pair(field + 8);
+    const std::uint32_t type = pair(field + 2);
+    if (pair(field) != kOrientationTag || (type != kShort && type != kLong)) continue;
+    const std::size_t value = type == kShort ? pair(field + 8) : word(field + 8);
     return value >= 1 && value <= 8 ? static_cast<std::int32_t>(value) : 0;
   }
   return 0;

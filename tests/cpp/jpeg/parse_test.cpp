@@ -45,16 +45,29 @@ TEST(JpegParse, ReadsAHeader) {
   EXPECT_EQ(header.scan_begin, find_marker(file, 0xda) + 14);
 }
 
-TEST(JpegParse, ReadsTheOrientation) {
-  const std::string exif = std::string("\xff\xe1\x00\x22", 4) + std::string("Exif\0\0", 6) +
-                           std::string("MM\0\x2a\0\0\0\x08", 8) + std::string("\0\x01", 2) +
-                           std::string("\x01\x12\0\x03\0\0\0\x01\0\x06\0\0", 12) +
-                           std::string("\0\0\0\0", 4);
+/// The orientation of a frame whose EXIF data have one field of 12 bytes.
+std::int32_t orientation_of(bool is_little, const std::string& field) {
+  using std::string_literals::operator""s;
+  const std::string exif = "\xff\xe1\x00\x22"s + "Exif\0\0"s +
+                           (is_little ? "II\x2a\0\x08\0\0\0\x01\0"s : "MM\0\x2a\0\0\0\x08\0\x01"s) +
+                           field + "\0\0\0\0"s;
   Bytes file = frame();
   file.insert(file.begin() + 2, exif.begin(), exif.end());
   JpegHeader header;
-  ASSERT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
-  EXPECT_EQ(header.orientation, 6);
+  EXPECT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
+  return header.orientation;
+}
+
+TEST(JpegParse, ReadsTheOrientation) {
+  using std::string_literals::operator""s;
+  EXPECT_EQ(orientation_of(false, "\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"s), 6);  // SHORT
+  EXPECT_EQ(orientation_of(true, "\x12\x01\x03\0\x01\0\0\0\x08\0\0\0"s), 8);
+  EXPECT_EQ(orientation_of(false, "\x01\x12\0\x04\0\0\0\x01\0\0\0\x06"s), 6);  // LONG
+  EXPECT_EQ(orientation_of(true, "\x12\x01\x04\0\x01\0\0\0\x03\0\0\0"s), 3);
+  EXPECT_EQ(orientation_of(false, "\x01\x12\0\x02\0\0\0\x01\0\x06\0\0"s), 1);  // text
+  EXPECT_EQ(orientation_of(false, "\x01\x12\0\x03\0\0\0\x01\0\x09\0\0"s), 1);  // no orientation
+  EXPECT_EQ(orientation_of(false, "\x01\x12\0\x04\0\0\0\x01\0\x06\0\0"s), 1);
+  EXPECT_EQ(orientation_of(false, "\x01\x13\0\x03\0\0\0\x01\0\x06\0\0"s), 1);  // another tag
 }
 
 TEST(JpegParse, SaysWhyAFileIsNotBaseline) {
