@@ -18,7 +18,34 @@ from numpy.typing import ArrayLike, NDArray
 from robocache.core.display import counted
 
 
-class RaggedArray(Sequence[NDArray[Any]]):
+class ArraySequence(Sequence[NDArray[Any]]):
+    """A sequence of arrays, whose `in`, `index` and `count` compare whole arrays."""
+
+    def __contains__(self, value: Any) -> bool:
+        return any(np.array_equal(row, value) for row in self)
+
+    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+        """Returns the index of the first row that is equal to an array.
+
+        Args:
+            value: The array.
+            start: The first row to compare; negative from the end, as in a slice.
+            stop: The row after the last one to compare; None: all.
+
+        Raises:
+            ValueError: No row is equal.
+        """
+        for row in range(*slice(start, stop).indices(len(self))):
+            if np.array_equal(self[row], value):
+                return row
+        raise ValueError("value: expected an array that is a row, got none")
+
+    def count(self, value: Any) -> int:
+        """Returns the number of rows that are equal to an array."""
+        return sum(np.array_equal(row, value) for row in self)
+
+
+class RaggedArray(ArraySequence):
     """Rows of different lengths: `rows[i]` is an array [n, *item_shape] with its own n.
 
     Slices are views; integer and boolean arrays select rows, as in NumPy. PyTorch takes the two

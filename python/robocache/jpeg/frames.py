@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robocache.core.checks import check_bool, check_integer
-from robocache.core.ragged import RaggedArray, of_checked_offsets
+from robocache.core.ragged import ArraySequence, RaggedArray, of_checked_offsets
 from robocache.jpeg import library as jpeg_library
 from robocache.jpeg.encoded import FRAMES_PER_MEASUREMENT, EncodedFrames, record, squared_error
 from robocache.jpeg.library import FRAME, LARGEST_SIDE, UPRIGHT
@@ -42,7 +42,7 @@ def _map(function: Callable[[int], T], count: int) -> list[T]:
     )
 
 
-class JpegFrames(Sequence[NDArray[np.uint8]]):
+class JpegFrames(ArraySequence):
     """Frames of one size, stored as JPEG: `frames[i]` decodes one, `numpy.asarray(frames)` all.
 
     Decoding is libjpeg-turbo's, with its default settings: the bytes that Pillow gives. Slices and
@@ -215,7 +215,12 @@ class JpegFrames(Sequence[NDArray[np.uint8]]):
             yield self[begin : begin + step].decode()[0]
 
     def sampled_bytes(self, step: int) -> NDArray[np.uint8]:
-        """[N, m]: every `step`-th byte of each decoded frame."""
+        """Decodes all frames, in threads, and keeps every `step`-th byte of each: [N, m].
+
+        Raises:
+            TypeError, ValueError: The step is no int of 1 or more.
+        """
+        step = check_integer("step", step, 1)
         out = np.empty((len(self), -(-math.prod(self.frame_shape) // step)), np.uint8)
 
         def sample(i: int) -> None:

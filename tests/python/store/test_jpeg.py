@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 from collections.abc import Callable
@@ -11,44 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jpegs import turned
-from numpy.typing import NDArray
+from jpegs import by_pillow, encoded, scene, turned
 from stores import HandStore
 
 import robocache as rc
 from robocache.doctor.examine import examine
 
-Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("PIL.Image", reason="images need Pillow")
 load_file = pytest.importorskip("safetensors.numpy").load_file
-
-Pixels = NDArray[np.uint8]
-
-
-def scene(number: int, height: int = 40, width: int = 56, channels: int = 3) -> Pixels:
-    """A frame with edges and noise, different for each number."""
-    rng = np.random.default_rng(number)
-    y, x = np.mgrid[:height, :width]
-    ramp = np.stack([x * 4, y * 5, (x + y) * 2], axis=2)[:, :, :channels]
-    frame = ramp + rng.integers(0, 30, ramp.shape)
-    frame[number % height :: 7, 3:20] = 255
-    return frame.clip(0, 255).astype(np.uint8)
-
-
-def jpeg(pixels: Pixels, quality: int = 90, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    image.save(file, "JPEG", quality=quality, **options)
-    return file.getvalue()
-
-
-def by_pillow(file: bytes) -> Pixels:
-    pixels = np.asarray(Image.open(io.BytesIO(file)))
-    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+Frames: Any = rc.JpegFrames  # tests of errors pass arguments of other types
 
 
 @pytest.fixture(scope="module")
 def files() -> list[bytes]:
-    return [jpeg(scene(i), 60 + i) for i in range(37)]
+    return [encoded(scene(i), quality=60 + i) for i in range(37)]
 
 
 def write(path: Path, files: list[bytes], **options: Any) -> None:
@@ -83,8 +58,10 @@ def test_every_kind_of_frame(
     tmp_path: Path, subsampling: str, size: tuple[int, int], channels: int
 ) -> None:
     options = {"subsampling": subsampling} if channels == 3 else {}
-    kinds = [jpeg(scene(i, *size, channels), 20 + 35 * i, **options) for i in range(3)]
-    kinds.append(jpeg(scene(9, *size, channels), optimize=True, restart_marker_rows=1, **options))
+    kinds = [encoded(scene(i, *size, channels), quality=20 + 35 * i, **options) for i in range(3)]
+    kinds.append(
+        encoded(scene(9, *size, channels), optimize=True, restart_marker_rows=1, **options)
+    )
     write(tmp_path, kinds)
     store = rc.EpisodeStore(tmp_path)
     store.verify()
@@ -128,7 +105,7 @@ def test_statistics_are_those_of_one_frame_in_16(tmp_path: Path, files: list[byt
 
 
 def test_rows_without_an_image(tmp_path: Path, files: list[bytes]) -> None:
-    rows = [files[0], b"", b"not a picture", jpeg(scene(1), progressive=True), files[4][:-90]]
+    rows = [files[0], b"", b"not a picture", encoded(scene(1), progressive=True), files[4][:-90]]
     frames = rc.JpegFrames(
         rc.RaggedArray.from_rows([np.frombuffer(row, np.uint8) for row in rows]), (40, 56, 3)
     )
@@ -145,7 +122,7 @@ def test_rows_without_an_image(tmp_path: Path, files: list[bytes]) -> None:
                 episode.add("camera", range(5), frames)
             with pytest.raises(ValueError, match=r"values\[3\]: .* got a progressive JPEG"):
                 episode.add("camera", [0, 1, 2, 3], frames[[0, 0, 0, 3]])
-            other = rc.JpegFrames.from_files([jpeg(scene(0, 8, 8))])
+            other = rc.JpegFrames.from_files([encoded(scene(0, 8, 8))])
             with pytest.raises(
                 ValueError,
                 match=r"camera.values: expected JPEG frames of shape \[40, 56, 3\], "
@@ -189,50 +166,50 @@ def test_encoding_is_libjpegs(full_chroma: bool, channels: int) -> None:
     pixels = np.array([scene(i, channels=channels) for i in range(3)])
     frames = rc.JpegFrames.encode(pixels, 92, full_chroma=full_chroma)
     options = {"subsampling": "4:4:4" if full_chroma else "4:2:0"} if channels == 3 else {}
-    expected = [by_pillow(jpeg(frame, 92, **options)) for frame in pixels]
+    expected = [by_pillow(encoded(frame, quality=92, **options)) for frame in pixels]
     np.testing.assert_array_equal(np.asarray(frames), expected)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: rc.JpegFrames.from_files([]), ValueError,
+        (lambda: Frames.from_files([]), ValueError,
          "files: expected at least 1 frame, got none"),
-        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), b"PNG"]), ValueError,
+        (lambda: Frames.from_files([encoded(scene(0)), b"PNG"]), ValueError,
          "files[1]: expected baseline JPEG, got "),
-        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), jpeg(scene(0, 8, 8))]), ValueError,
+        (lambda: Frames.from_files([encoded(scene(0)), encoded(scene(0, 8, 8))]), ValueError,
          "files[1]: expected 56x40x3, as files[0], got 8x8x3"),
-        (lambda: rc.JpegFrames(rc.RaggedArray([1.0], [0, 1]), (8, 8, 3)), TypeError,
+        (lambda: Frames(rc.RaggedArray([1.0], [0, 1]), (8, 8, 3)), TypeError,
          "files: expected rows of bytes, got RaggedArray(1 row of float64[*], 1 item)"),
-        (lambda: rc.JpegFrames.from_files([jpeg(scene(0), progressive=True)]), ValueError,
+        (lambda: Frames.from_files([encoded(scene(0), progressive=True)]), ValueError,
          "files[0]: expected baseline JPEG, got a progressive JPEG "
          "(JpegFrames.encode takes pixels)"),
-        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), turned(scene(0))]), ValueError,
+        (lambda: Frames.from_files([encoded(scene(0)), turned(scene(0))]), ValueError,
          "files[1]: expected baseline JPEG, got a frame that its EXIF orientation turns or mirrors "
          "(JpegFrames.encode takes pixels)"),
-        (lambda: rc.JpegFrames.from_files(jpeg(scene(0))), TypeError,  # type: ignore[arg-type]
+        (lambda: Frames.from_files(encoded(scene(0))), TypeError,
          "files: expected a list of files, got bytes (one file is [file])"),
-        (lambda: rc.JpegFrames.from_files([jpeg(scene(0)), "a.jpg"]), TypeError,  # type: ignore[list-item]
+        (lambda: Frames.from_files([encoded(scene(0)), "a.jpg"]), TypeError,
          "files[1]: expected bytes, or an array [n] of uint8, got str"),
-        (lambda: rc.JpegFrames.from_files([np.zeros((4, 4))]), TypeError,  # type: ignore[list-item]
+        (lambda: Frames.from_files([np.zeros((4, 4))]), TypeError,
          "files[0]: expected bytes, or an array [n] of uint8, got float64[4, 4]"),
-        (lambda: rc.JpegFrames([jpeg(scene(0))], (40, 56, 3)), TypeError,  # type: ignore[arg-type]
+        (lambda: Frames([encoded(scene(0))], (40, 56, 3)), TypeError,
          "files: expected a RaggedArray, got list (JpegFrames.from_files takes a list of files)"),
-        (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 8)), ValueError,
+        (lambda: Frames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 8)), ValueError,
          "shape: expected (H, W, C), C of 1 or 3, got (8, 8)"),
-        (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 4097, 3)), ValueError,
+        (lambda: Frames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8, 4097, 3)), ValueError,
          "shape[1]: expected 1 to 4096, got 4097"),
-        (lambda: rc.JpegFrames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8.5, 8, 3)),  # type: ignore[arg-type]
+        (lambda: Frames(rc.RaggedArray(np.zeros(1, "u1"), [0, 1]), (8.5, 8, 3)),
          TypeError, "shape[0]: expected an int, got float"),
-        (lambda: rc.JpegFrames.encode(scene(0)[None], "95"), TypeError,  # type: ignore[arg-type]
+        (lambda: Frames.encode(scene(0)[None], "95"), TypeError,
          "quality: expected an int, got str"),
-        (lambda: rc.JpegFrames.encode(scene(0)[None], full_chroma="4:4:4"),  # type: ignore[arg-type]
+        (lambda: Frames.encode(scene(0)[None], full_chroma="4:4:4"),
          TypeError, "full_chroma: expected a bool, got str"),
-        (lambda: rc.JpegFrames.encode(np.zeros((1, 8, 8, 3))), TypeError,
+        (lambda: Frames.encode(np.zeros((1, 8, 8, 3))), TypeError,
          "pixels: expected uint8, got float64"),
-        (lambda: rc.JpegFrames.encode(np.zeros((8, 8, 3), "u1")), ValueError,
+        (lambda: Frames.encode(np.zeros((8, 8, 3), "u1")), ValueError,
          "pixels: expected [N,H,W,C], C of 1 or 3, got [8, 8, 3]"),
-        (lambda: rc.JpegFrames.encode(np.zeros((1, 8, 8, 3), "u1"), 101), ValueError,
+        (lambda: Frames.encode(np.zeros((1, 8, 8, 3), "u1"), 101), ValueError,
          "quality: expected 1 to 100, got 101"),
     ],
 )  # fmt: skip
@@ -257,8 +234,27 @@ def test_frames_that_exif_turns_are_refused(tmp_path: Path, files: list[bytes]) 
     rc.EpisodeStore(tmp_path).verify()
 
 
+def test_frames_are_compared_whole(files: list[bytes]) -> None:
+    frames = rc.JpegFrames.from_files([files[i] for i in (0, 1, 2, 1)])
+    assert by_pillow(files[1]) in frames and by_pillow(files[3]) not in frames
+    assert frames.index(by_pillow(files[1])) == 1
+    assert frames.index(by_pillow(files[1]), -2) == 3
+    assert frames.count(by_pillow(files[1])) == 2 and frames.count(None) == 0
+    with pytest.raises(ValueError, match=r"^value: expected an array that is a row, got none$"):
+        frames.index(by_pillow(files[1]), 2, 3)
+
+
+def test_sampled_bytes(files: list[bytes]) -> None:
+    frames = rc.JpegFrames.from_files(files[:3])
+    pixels = np.asarray(frames).reshape(3, -1)
+    for step in (1, 1000, 10**6):
+        np.testing.assert_array_equal(frames.sampled_bytes(step), pixels[:, ::step])
+    with pytest.raises(ValueError, match=r"^step: expected 1 or more, got 0$"):
+        frames.sampled_bytes(0)
+
+
 def test_a_frame_of_another_size_has_no_image(files: list[bytes]) -> None:
-    rows = [np.frombuffer(row, np.uint8) for row in (files[0], jpeg(scene(1, 8, 8)))]
+    rows = [np.frombuffer(row, np.uint8) for row in (files[0], encoded(scene(1, 8, 8)))]
     pixels, has_image = rc.JpegFrames(rc.RaggedArray.from_rows(rows), (40, 56, 3)).decode()
     assert has_image.tolist() == [True, False]
     assert not pixels[1].any()

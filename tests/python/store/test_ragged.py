@@ -100,6 +100,13 @@ def test_the_file_is_as_documented(tmp_path: Path) -> None:
     assert "q/row_offsets" not in tensors
 
 
+def test_rows_are_compared_whole() -> None:
+    rows = rc.RaggedArray.from_rows([[1.0, 2.0], [], [3.0], [1.0, 2.0]])
+    assert np.array([1.0, 2.0]) in rows and np.array([1.0]) not in rows
+    assert rows.index([3.0]) == 2 and rows.index([1.0, 2.0], 1) == 3
+    assert rows.count(np.array([1.0, 2.0])) == 2 and rows.count(np.empty(0)) == 1
+
+
 def test_without_ragged_rows_the_version_stays_1(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
         episode.add("q", [0], [1.0])
