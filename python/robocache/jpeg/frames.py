@@ -355,8 +355,6 @@ def _inspected(name: str, file: NDArray[np.uint8]) -> Shape:
     """
     frame = jpeg_library.inspect_file(file)
     status = int(frame["status"])
-    if status == jpeg_library.OK and frame["orientation"] != UPRIGHT:
-        status = jpeg_library.NOT_UPRIGHT
     if status != jpeg_library.OK:
         raise ValueError(
             f"{name}: expected baseline JPEG, got {jpeg_library.describe(status)} "

@@ -111,8 +111,10 @@ def inspect(items: Bytes, offsets: NDArray[np.int64], every: int = 1) -> NDArray
 
 
 def inspect_file(data: Bytes) -> np.void:
-    """Parses the header of one file: a FRAME."""
+    """Parses the header of one file: a FRAME, of status `NOT_UPRIGHT` if EXIF data turn it."""
     frame: np.void = inspect(data, np.array([0, len(data)], np.int64))[0]
+    if frame["status"] == OK and frame["orientation"] != UPRIGHT:
+        frame["status"] = NOT_UPRIGHT
     return frame
 
 

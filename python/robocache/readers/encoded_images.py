@@ -130,7 +130,7 @@ def read(data: bytes, name: str, options: ReadOptions) -> Image:
 
 def _kept(file: NDArray[np.uint8], change: Literal["rewritten"] | None) -> JpegFile | None:
     frame = jpeg_library.inspect_file(file)
-    if frame["status"] != jpeg_library.OK or frame["orientation"] != UPRIGHT:
+    if frame["status"] != jpeg_library.OK:
         return None
     shape = int(frame["height"]), int(frame["width"]), int(frame["components"])
     return JpegFile(file, shape, change)
@@ -167,9 +167,7 @@ def try_read(data: bytes, name: str, options: ReadOptions) -> Image | Damaged:
 class Unifier:
     """Makes the images of a stream all files, or all pixels, as the first one is."""
 
-    def __init__(self, stream: str, notes: Counter[str]) -> None:
-        self._stream = stream
-        self._notes = notes
+    def __init__(self) -> None:
         self._shape: tuple[int, int, int] | None = None  # of files
         self._is_first = True
         self._error: RecordingError | None = None  # of an image before the first one
@@ -196,11 +194,7 @@ class Unifier:
                 raise self._error
         if self._shape is None:
             return image.decode() if isinstance(image, JpegFile) else image
-        if not isinstance(image, JpegFile):
-            image = encoded(image)
-        if isinstance(image, JpegFile) and image.change is not None:
-            self._note(image.change)
-        return image
+        return image if isinstance(image, JpegFile) else encoded(image)
 
     def finish(self) -> None:
         """Ends the stream.
@@ -210,15 +204,6 @@ class Unifier:
         """
         if self._is_first and self._error is not None:
             raise self._error
-
-    def _note(self, change: str) -> None:
-        text = f"images of {self._stream} rewritten as baseline JPEG of the same pixels"
-        if change == "encoded":
-            text = (
-                f"images of {self._stream} encoded again as JPEG of quality {AGAIN_QUALITY}, since "
-                "they were no upright baseline JPEG"
-            )
-        self._notes[text] += 1
 
 
 def joined(
@@ -235,8 +220,15 @@ def joined(
     if not files:
         return np.stack([np.asarray(image) for image in images]), None
     frames = JpegFrames(RaggedArray.from_rows([file.data for file in files]), files[0].shape)
+    rewritten = sum(file.change == "rewritten" for file in files)
+    if rewritten:
+        notes[f"images of {stream} rewritten as baseline JPEG of the same pixels"] += rewritten
     again = np.array([file.error for file in files if file.change == "encoded"])
     if len(again):
+        notes[
+            f"images of {stream} encoded again as JPEG of quality {AGAIN_QUALITY}: only upright "
+            "baseline JPEG of gray or of 4:4:4, 4:2:2, 4:4:0 or 4:2:0 color is kept"
+        ] += len(again)
         channels = frames.frame_shape[2]
         frames.encoded = encoded_frames.record(len(again), AGAIN_QUALITY, channels, True, again)
     return frames, _validity(frames, np.array([f.is_valid for f in files]), stream, notes)
@@ -280,7 +272,7 @@ def image_rows(
             of several sizes where no `resize` is asked.
     """
     remaining = iter(files)
-    unifier = Unifier(stream, notes)
+    unifier = Unifier()
     early: list[bytes] = []  # damaged, before the first image
     first: Image | None = None
     for row, data in enumerate(remaining):
@@ -306,8 +298,8 @@ def image_rows(
                 if taken.shape != first.shape or taken.dtype != first.dtype:
                     raise RecordingError(
                         f"{path}: expected images of one size in {stream}, got "
-                        f"{_size(first)} and, in row {at + i}, {_size(taken)} (resize makes them "
-                        "one)"
+                        f"{_size(first)} and, in row {at + i}, {_size(taken)} "
+                        f"({_way_out(first, taken)})"
                     )
                 images.append(taken)
             values, valid = joined(images, stream, notes)
@@ -342,6 +334,13 @@ def _plain_files(files: Sequence[bytes], first: JpegFile) -> JpegFrames | None:
     is_plain &= (frames["height"] == height) & (frames["width"] == width)
     is_plain &= frames["components"] == components
     return JpegFrames(RaggedArray(items, offsets), first.shape) if is_plain.all() else None
+
+
+def _way_out(a: Image, b: Image) -> str:
+    """How to convert a recording whose stream has images of two shapes or types."""
+    if (a.shape[2], a.dtype) == (b.shape[2], b.dtype):
+        return "resize makes them one"
+    return "--no-images, or images=False, leaves images out"
 
 
 def _size(image: Image) -> str:

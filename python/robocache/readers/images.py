@@ -100,10 +100,11 @@ def decode(data: bytes, name: str) -> Pixels:
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises anything for damaged bytes
-        start = data[:8] if data else "nothing"
+        got = f"{len(data):,} bytes that begin with {data[:8]!r}" if data else "no bytes"
+        if not isinstance(error, image_module.UnidentifiedImageError):  # which names an object
+            got += f": {error}"
         raise RecordingError(
-            f"{name}: expected an image ({', '.join(FORMATS)}), got {len(data):,} bytes that begin "
-            f"with {start!r}: {error}"
+            f"{name}: expected an image ({', '.join(FORMATS)}), got {got}"
         ) from error
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 

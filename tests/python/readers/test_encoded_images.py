@@ -22,6 +22,10 @@ pytest.importorskip("PIL.Image", reason="images need Pillow")
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 
 KEEP = ImageEncoding("keep")
+AGAIN = (
+    "encoded again as JPEG of quality 95: only upright baseline JPEG of gray or of 4:4:4, 4:2:2, "
+    "4:4:0 or 4:2:0 color is kept"
+)
 FILES = [encoded(scene(i), quality=60 + 3 * i) for i in range(9)]
 
 
@@ -199,8 +203,7 @@ def test_files_that_cannot_be_kept_are_changed_with_a_note(tmp_path: Path, write
     stream = "obs/cam" if writer.startswith("hdf5") else stream
     assert {note: n for note, n in notes.items() if "images of" in note} == {
         f"images of {stream} rewritten as baseline JPEG of the same pixels": 2,
-        f"images of {stream} encoded again as JPEG of quality 95, since they were no upright "
-        "baseline JPEG": 3,
+        f"images of {stream} {AGAIN}": 3,
     }
     assert valid is None
     for row in (0, 1, 7):
@@ -214,6 +217,30 @@ def test_files_that_cannot_be_kept_are_changed_with_a_note(tmp_path: Path, write
     psnr = 10 * np.log10(255**2 / np.array([np.mean(errors), max(errors)]))
     np.testing.assert_allclose([values.encoded.psnr, values.encoded.lowest_psnr], psnr)
     assert psnr[1] > 35
+
+
+@pytest.mark.parametrize("writer", ["aloha", "lerobot", "bag"])
+@pytest.mark.parametrize("damaged", [0, 2])
+def test_notes_count_each_image_once(tmp_path: Path, writer: str, damaged: int) -> None:
+    """Also the first one, which decides whether the stream is JPEG."""
+    files = [FILES[0][:200]] * damaged
+    files += [encoded(scene(i), mode="CMYK") for i in range(3)]
+    files += [encoded(scene(i), progressive=True) for i in range(2)]
+    if writer == "bag":
+        files = files[damaged:]  # images before the first good one are left out
+    values, _, notes = read(tmp_path, writer, files, encoding=KEEP)
+    counts = [n for note, n in notes.items() if "again" in note or "rewritten" in note]
+    assert sorted(counts) == [2, 3] and values.encoded.frames == 3
+
+
+def test_color_of_a_quarter_of_the_resolution_is_encoded_again(tmp_path: Path) -> None:
+    file = bytearray(encoded(scene(0, 32, 64), subsampling="4:2:0"))
+    sampling = file.index(b"\xff\xc0") + 11
+    assert file[sampling] == 0x22
+    file[sampling] = 0x41  # 4:1:1, which has as many blocks
+    values, _, notes = read(tmp_path, "aloha", [bytes(file)] * 2, encoding=KEEP)
+    assert notes[f"images of observations/images/cam {AGAIN}"] == 2
+    assert values.encoded.frames == 2 and values.encoded.psnr > 35
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -239,6 +266,18 @@ def test_messages_before_the_first_image(tmp_path: Path) -> None:
         (rows,) = recording.episodes()[0].read()
         assert [file.tobytes() for file in rows.values.files] == FILES[1:4]
         assert recording.notes["images of /cam left out: damaged, before the first one"] == 1
+
+
+@pytest.mark.parametrize("kind", ["raw", "keep"])
+def test_gray_beside_color(tmp_path: Path, kind: Any) -> None:
+    files = [FILES[0], encoded(scene(1, channels=1))]
+    with pytest.raises(RecordingError) as raised:
+        read(tmp_path, "aloha", files, encoding=ImageEncoding(kind))
+    assert str(raised.value) == (
+        f"{tmp_path}/episode_0.hdf5: expected images of one size in observations/images/cam, got "
+        "56x40x3 uint8 and, in row 1, 56x40x1 uint8 (--no-images, or images=False, leaves images "
+        "out)"
+    )
 
 
 @pytest.mark.parametrize("writer", ["aloha", "lerobot", "bag"])

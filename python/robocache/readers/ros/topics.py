@@ -259,7 +259,7 @@ class ImagesTopic:
         self._notes = notes
         metadata = StreamMetadata("previous", source=source)
         self._stream_buffer = buffer.add_stream(name, clock, metadata)
-        self._unifier = Unifier(name, notes)
+        self._unifier = Unifier()
         self._is_ahead = ahead
         self._ahead: deque[tuple[int, int, Future[Any]]] = deque()
 
