@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from robocache.jpeg.frames import JpegFrames
 from robocache.jpeg.library import MCUS_PER_ENTRY
-from robocache.readers import ReadOptions, open_recording
+from robocache.readers import ReadOptions, Rows, open_recording
 from robocache.readers.image_encoding import AUTO, ImageEncoding
 
 FRAMES = 4
@@ -68,21 +68,26 @@ def _sample(path: str, options: ReadOptions) -> _Sampled:
     sampled, seen = _Sampled(), set[str]()
     begin, size = 0.0, 0
     try:
-        with open_recording(path, replace(options, encoding=AUTO)) as recording:
-            episodes = recording.episodes()
-            with closing(iter(episodes[0].read()) if episodes else iter(())) as chunks:  # type: ignore[type-var]
-                for rows in chunks:
-                    begin = begin or time.monotonic()  # without the time of imports
-                    size += rows.values.nbytes
-                    if rows.stream not in seen:
-                        seen.add(rows.stream)
-                        _add(sampled, rows.values, options.encoding)
-                    is_long = time.monotonic() - begin > _SECONDS or size > _BYTES
-                    if is_long and (sampled.raw or size > 8 * _BYTES):
-                        break
+        with closing(_first_episode(path, replace(options, encoding=AUTO))) as chunks:
+            for rows in chunks:
+                begin = begin or time.monotonic()  # without the time of imports
+                size += rows.values.nbytes
+                if rows.stream not in seen:
+                    seen.add(rows.stream)
+                    _add(sampled, rows.values, options.encoding)
+                is_long = time.monotonic() - begin > _SECONDS or size > _BYTES
+                if is_long and (sampled.raw or size > 8 * _BYTES):
+                    break
     except Exception:  # the conversion reports what cannot be read
         return _Sampled()
     return sampled
+
+
+def _first_episode(path: str, options: ReadOptions) -> Generator[Rows, None, None]:
+    """The rows of a recording's first episode; none without episodes."""
+    with open_recording(path, options) as recording:
+        for episode in recording.episodes()[:1]:
+            yield from episode.read()
 
 
 def _add(sampled: _Sampled, values: Any, chosen: ImageEncoding) -> None:
