@@ -54,7 +54,7 @@ class StreamOverview:
     valid: float = 1.0
     """The fraction of valid rows."""
     images: str | None = None
-    """How a store has images that are encoded: files of the recording, or encoded, with PSNR."""
+    """How a store has images that are JPEG: files as they were, or encoded, with their PSNR."""
 
 
 @dataclass
@@ -141,9 +141,9 @@ def _images_text(info: StreamInfo) -> str | None:
     if info.encoding is None:
         return None
     if info.encoded is None:
-        return "JPEG files of the recording"
+        return "JPEG files, not encoded again"
     kept = info.rows - info.encoded.frames
-    return f"JPEG: {info.encoded}" + (f"; {kept:,} files of the recording" if kept > 0 else "")
+    return f"JPEG: {info.encoded}" + (f"; {kept:,} files not encoded again" if kept > 0 else "")
 
 
 def _tasks(data: Data) -> dict[str, int]:

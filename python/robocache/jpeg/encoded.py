@@ -15,7 +15,7 @@ FRAMES_PER_MEASUREMENT = 16
 
 @dataclass(frozen=True)
 class EncodedFrames:
-    """The frames of a JPEG stream that were encoded; others are files of the recording."""
+    """The frames of a JPEG stream that RoboCache encoded; it stores others as they were."""
 
     frames: int
     """Their number."""

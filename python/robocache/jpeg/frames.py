@@ -82,7 +82,7 @@ class JpegFrames(ArraySequence):
         self.indices = indices
         """The indices of frames in a store, by which a GPU decodes them; else None."""
         self.encoded: EncodedFrames | None = None
-        """How frames were encoded; None: files of a recording. Slices lose it."""
+        """How :meth:`encode` encoded the frames; None: they are files of others. Slices lose it."""
         self._indexed: tuple[FrameIndices, NDArray[np.int32]] | None = None
 
     def indexed(self, mcus_per_entry: int) -> tuple[FrameIndices, NDArray[np.int32]]:

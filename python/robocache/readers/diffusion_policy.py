@@ -26,6 +26,7 @@ from robocache.readers.encoded_images import (
     frame_bytes,
     image_rows,
     is_encoded,
+    left_out,
     may_be_files,
     unpadded,
 )
@@ -119,7 +120,7 @@ class ReplayBuffer(Recording):
         for name in self.options.select(names):
             array = group["data"][name]
             if not (is_storable(array.dtype) or _may_be_files(array)):
-                self.notes[f"arrays of type {array.dtype} left out ({name})"] += 1
+                self.notes[left_out("arrays", array.dtype, False, name)] += 1
                 continue
             if not array.shape or array.shape[0] < rows:
                 raise RecordingError(
@@ -148,7 +149,7 @@ class ReplayBuffer(Recording):
     def _add_stream(self, name: str, array: Any) -> None:
         has_files = _may_be_files(array) and self._has_files(name, array)
         if not (has_files or is_storable(array.dtype)):
-            self.notes[f"arrays of type {array.dtype} left out ({name})"] += 1
+            self.notes[left_out("arrays", array.dtype, _may_be_files(array), name)] += 1
             return
         is_image = _is_image(array) or has_files
         if is_image and not self.options.images:
@@ -361,7 +362,7 @@ def _may_be_files(array: Any) -> bool:
     """Whether rows may be files of images: of variable length, or padded with zeros."""
     if array.dtype == object:
         return array.ndim == 1 and any(_codec_name(codec) in _VARIABLE for codec in _codecs(array))
-    return may_be_files(array.dtype, array.shape[1:])
+    return may_be_files(array.dtype, array.shape)
 
 
 def _file_of(array: Any, row: Any) -> bytes:

@@ -79,11 +79,17 @@ def is_encoded(data: bytes) -> bool:
 
 
 def may_be_files(dtype: np.dtype[Any], shape: Sequence[int]) -> bool:
-    """Whether rows of this type and shape may be files, padded to one length."""
+    """Whether rows of an array of this type and shape may be files, padded to one length."""
     if dtype == np.uint8:
-        return len(shape) == 1 and shape[0] >= _LEAST_BYTES
+        return len(shape) == 2 and shape[1] >= _LEAST_BYTES
     is_bytes = dtype.kind in "SV" and dtype.names is None and dtype.subdtype is None
-    return is_bytes and not shape and dtype.itemsize >= _LEAST_BYTES
+    return is_bytes and len(shape) == 1 and dtype.itemsize >= _LEAST_BYTES
+
+
+def left_out(kind: str, dtype: np.dtype[Any], may_be_files: bool, name: str) -> str:
+    """The note on "arrays" or "datasets" of a type that is no stream's, nor files of images."""
+    rows = "rows of bytes that are no images" if may_be_files else f"type {dtype}"
+    return f"{kind} of {rows} left out ({name})"
 
 
 def unpadded(row: Any) -> bytes:

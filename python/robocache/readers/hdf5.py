@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.readers import hdf5_checks, images
-from robocache.readers.encoded_images import first_file, frame_bytes, image_rows
+from robocache.readers.encoded_images import first_file, frame_bytes, image_rows, left_out
 from robocache.readers.errors import RecordingError, head, reading
-from robocache.readers.hdf5_files import holds_files, read_files
+from robocache.readers.hdf5_files import holds_files, may_hold_files, read_files
 from robocache.readers.json_file import as_float
 from robocache.readers.limits import check_streams
 from robocache.readers.options import ReadOptions
@@ -164,7 +164,7 @@ class Demonstrations(Recording):
         if name.startswith("next_obs/") and not self._asks_for_next:
             return "datasets of next_obs left out, obs has them a row earlier"
         if not is_storable(item.dtype) and not self._has_files(name, item):
-            return f"datasets of type {item.dtype} left out ({name})"
+            return left_out("datasets", item.dtype, may_hold_files(item), name)
         if item.shape is None or item.shape[:1] != (rows,):
             top = name.partition("/")[0]
             return f"datasets left out that have not a row a step ({top})"

@@ -27,12 +27,17 @@ def holds_files(dataset: Any, path: Path, limit: int) -> bool:
     Raises:
         RecordingError: The dataset is unsafe to read.
     """
-    if dataset.shape is None or 0 in dataset.shape:
-        return False
-    if not (_is_variable(dataset) or may_be_files(dataset.dtype, dataset.shape[1:])):
+    if not may_hold_files(dataset) or 0 in dataset.shape:
         return False
     hdf5_checks.check(dataset, path, limit)
     return is_encoded(first_file(read_files(dataset)))
+
+
+def may_hold_files(dataset: Any) -> bool:
+    """Whether the rows of a dataset may be files, by its type and shape."""
+    if dataset.shape is None:
+        return False
+    return _is_variable(dataset) or may_be_files(dataset.dtype, dataset.shape)
 
 
 def read_files(dataset: Any) -> Iterator[bytes]:

@@ -71,7 +71,13 @@ def test_kept_files_have_no_record(tmp_path: Path) -> None:
     store.verify()
     assert [file.tobytes() for file in store[0]["cam"].values.files] == FILES
     assert store.streams["cam"].encoded is None
-    assert "cam: JPEG files of the recording" in robocache("info", tmp_path / "s").stdout
+    assert "cam: JPEG files, not encoded again" in robocache("info", tmp_path / "s").stdout
+    rc.convert(
+        write_raw(tmp_path / "b.npz", SCENES[:3]), tmp_path / "s", images="keep", append=True
+    )
+    assert "; 37 files not encoded again" in " ".join(
+        robocache("info", tmp_path / "s").stdout.split()
+    )
 
 
 def test_damaged_frames_do_not_stop_a_conversion(tmp_path: Path) -> None:

@@ -329,6 +329,32 @@ def test_images_can_be_left_out(tmp_path: Path, writer: str) -> None:
         assert recording.streams[stream].method == "previous"
 
 
+@pytest.mark.parametrize("writer", ["hdf5-variable", "zarr2-variable", "zarr3-variable"])
+@pytest.mark.parametrize("rows", [[b""] * 3, [b"words"] * 3])
+def test_rows_of_variable_length_that_are_no_images(
+    tmp_path: Path, writer: str, rows: list[bytes]
+) -> None:
+    name, _, stream = WRITERS[writer](tmp_path, rows).partition(":")
+    kind = "datasets" if writer.startswith("hdf5") else "arrays"
+    with open_recording(tmp_path / name, ReadOptions(rate=10)) as recording:
+        assert stream not in recording.streams
+        note = f"{kind} of rows of bytes that are no images left out ({stream})"
+        assert recording.notes[note] == 1 and not any("object" in n for n in recording.notes)
+
+
+def test_a_single_value_of_bytes(tmp_path: Path) -> None:
+    np.savez(tmp_path / "r.npz", times_ns=np.arange(3), q=np.arange(3), text=np.bytes_(b"x" * 200))
+    with open_recording(tmp_path / "r.npz", ReadOptions()) as recording:
+        assert recording.notes == {"arrays of type |S200 left out (text)": 1}
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py")
+    with h5py.File(tmp_path / "demos.hdf5", "w") as file:
+        demo = file.create_group("data/demo_0")
+        demo["actions"] = np.zeros((3, 2))
+        demo["text"] = np.bytes_(b"x" * 200)
+    with open_recording(tmp_path / "demos.hdf5", ReadOptions(rate=10)) as recording:
+        assert recording.notes == {"datasets of type |S200 left out (text)": 1}
+
+
 def test_long_streams_come_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("robocache.readers.encoded_images.CHUNK_BYTES", 3 * len(FILES[0]))
     write_aloha(tmp_path, FILES)

@@ -22,6 +22,7 @@ from robocache.readers.encoded_images import (
     frame_bytes,
     image_rows,
     is_encoded,
+    left_out,
     may_be_files,
     unpadded,
 )
@@ -100,7 +101,8 @@ class Npz(Recording):
         clock = (self._clocks[name] or (None,))[0]
         self._holds_files[name] = has_files = self._has_files(name)
         if not is_storable(array.dtype) and not has_files:
-            self.notes[f"arrays of type {array.dtype} left out ({name})"] = 1
+            may_hold = may_be_files(array.dtype, array.shape)
+            self.notes[left_out("arrays", array.dtype, may_hold, name)] = 1
             return
         if not array.shape:
             self.notes[f"arrays of a single number left out ({name})"] = 1
@@ -124,7 +126,7 @@ class Npz(Recording):
     def _has_files(self, name: str) -> bool:
         """Whether the rows of an array are files of images."""
         array = self._arrays[name]
-        if 0 in array.shape or not may_be_files(array.dtype, array.shape[1:]):
+        if 0 in array.shape or not may_be_files(array.dtype, array.shape):
             return False
         with reading(self.path, "an NPZ file"), zipfile.ZipFile(self.path) as file:
             first = first_file(self._files(file, name))
