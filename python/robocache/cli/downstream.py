@@ -12,6 +12,7 @@ from robocache.cli.options import (
     MemoryLimit,
     Stamp,
     StorePath,
+    Streams,
     TimeColumn,
     TimeUnit,
     read_options,
@@ -60,10 +61,7 @@ def align(
         Literal["union", "overlap"],
         typer.Option(help="The table's time: while any stream has rows, or while all have."),
     ] = "union",
-    stream: Annotated[
-        list[str] | None,
-        typer.Option("--stream", metavar="NAME", help="Only these streams. Repeatable."),
-    ] = None,
+    stream: Streams = None,
     episode: Annotated[
         int, typer.Option(metavar="N", help="Index of the episode; -1 is the last.")
     ] = 0,
@@ -101,12 +99,7 @@ def export(
         Path, typer.Argument(metavar="FOLDER", help="The folder of the new data set.")
     ],
     rate: Annotated[float, typer.Option(metavar="HZ", help="Frames per second.")],
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stream", metavar="NAME", help="Only these streams; * and ? match. Repeatable."
-        ),
-    ] = None,
+    stream: Streams = None,
     no_video: Annotated[
         bool, typer.Option("--no-video", help="Store images as PNG, not as video.")
     ] = False,

@@ -39,6 +39,11 @@ Topics = Annotated[
     ),
 ]
 
+Streams = Annotated[
+    list[str] | None,
+    typer.Option("--stream", metavar="NAME", help="Only these streams; * and ? match. Repeatable."),
+]
+
 
 def complete_kinds(typed: str) -> list[str]:
     """Shell completions of a comma-separated list of kinds of findings."""

@@ -15,6 +15,7 @@ from robocache.cli.options import (
     Rate,
     Stamp,
     StorePath,
+    Streams,
     TimeColumn,
     TimeUnit,
     Topics,
@@ -147,12 +148,7 @@ def merge(
 def repair(
     store: StorePath,
     finding: Kinds = None,
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stream", metavar="NAME", help="Only these streams; * and ? match. Repeatable."
-        ),
-    ] = None,
+    stream: Streams = None,
     episode: Annotated[
         list[int] | None,
         typer.Option(

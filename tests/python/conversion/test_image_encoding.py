@@ -80,7 +80,7 @@ def test_kept_files_have_no_record(tmp_path: Path) -> None:
     )
 
 
-def test_damaged_frames_do_not_stop_a_conversion(tmp_path: Path) -> None:
+def test_damaged_frames_of_kept_files_do_not_stop_a_conversion(tmp_path: Path) -> None:
     files = [*FILES[:5], FILES[5][:300], *FILES[6:9]]
     report = rc.convert(write_files(tmp_path / "r.npz", files), tmp_path / "s", images="keep")
     assert report.episodes == 1 and report.skipped == []
@@ -91,6 +91,21 @@ def test_damaged_frames_do_not_stop_a_conversion(tmp_path: Path) -> None:
     store.verify()
     assert store[0]["cam"].valid.tolist() == [i != 5 for i in range(9)]
     np.testing.assert_array_equal(store[0]["cam"].values[6], by_pillow(files[6]))
+
+
+@pytest.mark.parametrize("damaged", [b"", FILES[5][:300]])
+@pytest.mark.parametrize("images", ["auto", "raw", "jpeg:90"])
+def test_a_damaged_frame_costs_its_row_or_its_episode(
+    tmp_path: Path, images: str, damaged: bytes
+) -> None:
+    """Kept files are marked; frames that are decoded have no pixels to store."""
+    files = [*FILES[:5], damaged, *FILES[6:9]]
+    report = rc.convert(write_files(tmp_path / "r.npz", files), tmp_path / "s", images=images)
+    if images == "auto":
+        assert not rc.EpisodeStore(tmp_path / "s")[0]["cam"].valid[5]
+    else:
+        (skipped,) = report.skipped
+        assert skipped.reason.startswith(f"{tmp_path}/r.npz, row 5 of cam: expected an image (")
 
 
 def test_records_of_appended_and_merged_stores(tmp_path: Path) -> None:
