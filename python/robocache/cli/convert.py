@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -21,6 +20,7 @@ from robocache.cli.console import (
 )
 from robocache.cli.interrupted import Interrupted
 from robocache.conversion import Conversion, convert
+from robocache.core.threads import cores
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
@@ -39,7 +39,7 @@ def run(
     **options: Any,
 ) -> bool:
     """Converts and prints the report; returns whether episodes are there and none was skipped."""
-    workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+    workers = workers or min(cores(), MOST_WORKERS)
     size = None if resize is None else parse_size(resize)
     try:
         with logged(DISK_SPACE, not as_json):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar, overload
@@ -17,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robocache.core.checks import check_bool, check_integer
 from robocache.core.ragged import ArraySequence, RaggedArray, of_checked_offsets
+from robocache.core.threads import cores, thread_pool
 from robocache.jpeg import library as jpeg_library
 from robocache.jpeg.encoded import FRAMES_PER_MEASUREMENT, EncodedFrames, record, squared_error
 from robocache.jpeg.library import FRAME, LARGEST_SIDE, UPRIGHT
@@ -25,21 +23,11 @@ Shape: TypeAlias = tuple[int, int, int]
 T = TypeVar("T")
 
 
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    """One thread per core that this process may use; the library runs without the interpreter."""
-    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="robocache-jpeg")
-
-
-# The threads of a parent are not in a forked child, where waiting for them would never end.
-os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 def _map(function: Callable[[int], T], count: int) -> list[T]:
     """`function` of 0 to count - 1, in threads if there are several."""
-    return (
-        [function(i) for i in range(count)] if count < 2 else [*_pool().map(function, range(count))]
-    )
+    if count < 2:
+        return [function(i) for i in range(count)]
+    return [*thread_pool("jpeg").map(function, range(count))]
 
 
 class JpegFrames(ArraySequence):
@@ -313,7 +301,7 @@ def index_frames(frames: JpegFrames, mcus_per_entry: int) -> tuple[FrameIndices,
 
 def _parts(count: int) -> list[slice]:
     """Ranges that divide so many frames among the threads, some for each."""
-    parts = min(count, 4 * len(os.sched_getaffinity(0)))
+    parts = min(count, 4 * cores())
     bounds = np.linspace(0, count, parts + 1).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(bounds)]
 

@@ -7,9 +7,7 @@ that nothing aliases. :mod:`.video` decodes video.
 
 from __future__ import annotations
 
-import functools
 import io
-import os
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
+from robocache.core.threads import thread_pool
 from robocache.jpeg.library import UPRIGHT
 from robocache.readers.errors import RecordingError
 from robocache.readers.options import ReadOptions
@@ -35,19 +34,9 @@ SMALLEST = 8
 """The least height and width of an image; smaller arrays [H,W,C] are streams of numbers."""
 
 
-@functools.cache
 def pool() -> ThreadPoolExecutor:
-    """The thread pool that decodes and resizes: one thread per core that this process may use."""
-    return ThreadPoolExecutor(cores(), thread_name_prefix="robocache-images")
-
-
-# The threads of a parent are not in a forked child, where waiting for them would never end.
-os.register_at_fork(after_in_child=pool.cache_clear)
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """The thread pool that decodes and resizes."""
+    return thread_pool("images")
 
 
 def is_image(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:

@@ -21,12 +21,13 @@ import numpy as np
 
 from robocache.core.extras import require
 from robocache.core.ragged import RaggedArray
+from robocache.core.threads import cores
 from robocache.jpeg import library as jpeg_library
 from robocache.jpeg.encoded import FRAMES_PER_MEASUREMENT, record, squared_error
 from robocache.jpeg.frames import JpegFrames
 from robocache.readers.errors import RecordingError, reading
 from robocache.readers.image_encoding import ImageEncoding
-from robocache.readers.images import Pixels, cores, fit, pool
+from robocache.readers.images import Pixels, fit, pool
 from robocache.readers.options import ReadOptions
 from robocache.readers.rows import Rows, Times, rows_per_chunk
 

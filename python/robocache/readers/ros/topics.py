@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from robocache.core.threads import cores
 from robocache.readers import images
 from robocache.readers.encoded_images import Unifier
 from robocache.readers.field_groups import below
@@ -269,7 +270,7 @@ class ImagesTopic:
         if not self._is_ahead:
             return self._take(stamp, received, self._decode(message))
         self._ahead.append((stamp, received, images.pool().submit(self._decode, message)))
-        return self._collect() if len(self._ahead) > 2 * images.cores() else 0
+        return self._collect() if len(self._ahead) > 2 * cores() else 0
 
     def finish(self) -> int:
         """As `Topic.finish`."""
