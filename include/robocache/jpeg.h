@@ -28,6 +28,8 @@ namespace robocache {
 
 /// The largest width and height of a frame that can be indexed.
 inline constexpr std::int32_t kMaxJpegSide = 4096;
+/// The most MCUs per entry of an index (JpegIndex).
+inline constexpr std::int32_t kMaxJpegEvery = 65535;
 
 /// The outcome for one frame. `describe` returns its text.
 enum class JpegStatus : std::uint8_t {
@@ -136,7 +138,7 @@ ROBOCACHE_API std::int64_t jpeg_index_size(std::int32_t width, std::int32_t heig
 
 /// Computes the index of a frame by one pass over its scan. Returns kOk; kDamaged for a truncated
 /// frame, whose index gives the image that libjpeg-turbo gives, with gray in place of missing MCUs;
-/// or the reason why the frame cannot be indexed. `every`: MCUs per entry, 1 to 65535.
+/// or the reason why the frame cannot be indexed. `every`: MCUs per entry, 1 to kMaxJpegEvery.
 ROBOCACHE_API JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& header,
                                     std::int32_t every, JpegIndex& index);
 

@@ -17,8 +17,6 @@ namespace {
 
 namespace target = ROBOCACHE_TARGET;
 
-constexpr std::int32_t kMaxEvery = 65535;
-
 JpegPlan check_layout(const JpegLayout& layout) {
   const auto check_range = [](const char* name, std::int32_t value, std::int32_t most) {
     if (value >= 1 && value <= most) return;
@@ -26,7 +24,7 @@ JpegPlan check_layout(const JpegLayout& layout) {
   };
   check_range("layout.width", layout.width, kMaxJpegSide);
   check_range("layout.height", layout.height, kMaxJpegSide);
-  check_range("layout.every", layout.every, kMaxEvery);
+  check_range("layout.every", layout.every, kMaxJpegEvery);
   if (layout.sampling > JpegSampling::k420) {
     throw_value_error("layout.sampling", "a JpegSampling",
                       std::to_string(static_cast<int>(layout.sampling)));
