@@ -191,9 +191,11 @@ void decode_jpeg_frames(const JpegStream* streams, const std::vector<JpegOutput>
     if (output.count > 0 && (output.numbers == nullptr || output.values == nullptr)) {
       throw_value_error(name, "numbers and values", "null");
     }
-    if (output.first_stream < 0 || output.stream_count < 1) {
-      throw_value_error(name + ".stream_count", "1 or more from stream 0 on",
-                        std::to_string(output.stream_count));
+    if (output.first_stream < 0) {
+      throw_value_error(name + ".first_stream", "0 or more", std::to_string(output.first_stream));
+    }
+    if (output.stream_count < 1) {
+      throw_value_error(name + ".stream_count", "1 or more", std::to_string(output.stream_count));
     }
     count += output.count;
   }
