@@ -76,7 +76,7 @@ TEST(JpegBatch, DecodesOnTheCpuWhatItsNumbersSelect) {
   const JpegLayout layout{50, 34};
   constexpr std::int64_t kPixels = std::int64_t{50} * 34;
   const std::vector<std::int64_t> numbers = {3, 0, 1, 9, 2};
-  std::vector<float> out(5 * 3 * kPixels, -7);
+  std::vector<float> out(kPixels * 5 * 3, -7);
   bool is_pad[5] = {};
   std::uint8_t status[5] = {9, 9, 9, 9, 9};
   std::int64_t damaged = 0;
@@ -124,10 +124,9 @@ TEST(JpegBatch, DecodesMoreOutputsAndFramesThanAPartOfACallHas) {
   stream.files = made.view().files;
   made.sizes[2] = 0;
   stream.conversion = make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr);
-  std::vector<std::int64_t> counts;
-  for (std::int64_t i = 0; i < 50; ++i) counts.push_back(i % 3);
-  counts.push_back(5000);
-  counts.push_back(1);
+  std::vector<std::int64_t> counts(50);
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = static_cast<std::int64_t>(i % 3);
+  counts.insert(counts.end(), {5000, 1});
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const auto size = static_cast<std::size_t>(total);
   std::vector<std::int64_t> numbers(size);
