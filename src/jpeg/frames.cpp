@@ -38,15 +38,15 @@ std::int32_t most_blocks_per_frame(const JpegPlan& plan) {
   return divide_up(plan.entries, kMinBlockEntries);
 }
 
-/// The blocks of samples_kernel per frame: few, but enough for all multiprocessors of a large GPU
-/// to have two.
+/// The blocks of samples_kernel per frame: few, but enough for each multiprocessor of a large GPU
+/// to have two. No block is without entries.
 std::int32_t blocks_per_frame(const JpegPlan& plan, std::int64_t count) {
   constexpr std::int64_t kEnoughBlocks = 264;
   const std::int32_t fewest = divide_up(plan.entries, kMaxBlockEntries);
   const std::int32_t most = most_blocks_per_frame(plan);
   const std::int64_t wanted = (kEnoughBlocks + count - 1) / std::max<std::int64_t>(count, 1);
   const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, fewest, most));
-  return divide_up(plan.entries, divide_up(plan.entries, blocks));  // none without entries
+  return divide_up(plan.entries, divide_up(plan.entries, blocks));
 }
 
 /// The arrays of a workspace on CUDA.
