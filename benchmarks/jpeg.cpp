@@ -8,7 +8,7 @@
 // address, into as many outputs: more bytes than L2 holds. The floor is the time of the bytes
 // that must move, of scans, index entries and pixels, at the bandwidth of a copy in the same run.
 // --nvjpeg names libnvjpeg.so, which is measured beside it: the wall time of nvjpegDecodeBatched
-// from host memory, by each of its backends.
+// from host memory, by its backends GPU hybrid and hardware.
 //
 // cpu: frames per second of JpegDecoder on all threads, beside a plain loop of libjpeg-turbo.
 #include <algorithm>

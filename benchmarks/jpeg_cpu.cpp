@@ -33,7 +33,8 @@ void decode_plainly(jpeg_decompress_struct& info, const std::vector<std::uint8_t
   jpeg_finish_decompress(&info);
 }
 
-/// Frames per second of `make()()(i)` on every thread.
+/// Frames per second of all threads, each of which calls `make()` once, and the result with numbers
+/// of files.
 template <typename Make>
 double measure(unsigned threads, std::size_t files, const Make& make) {
   std::vector<std::thread> workers;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "jpeg.h"
 
@@ -37,7 +38,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Frames in device memory, each of `pool` at an address of its own.
+/// Frames in device memory, each at an address of its own.
 struct Pool {
   JpegLayout layout;
   JpegFrames frames;
@@ -235,9 +236,9 @@ void measure_nvjpeg(const std::string& path, const Files& files, const JpegLayou
   find(api.create_state, "nvjpegJpegStateCreate");
   find(api.initialize, "nvjpegDecodeBatchedInitialize");
   find(api.decode, "nvjpegDecodeBatched");
-  const char* const names[] = {"default", "hybrid", "GPU hybrid", "hardware"};
-  for (const int backend : {2, 3}) {
-    std::printf("  nvJPEG %s, batch %d: %.0f frames/s\n", names[backend], batch,
+  // NVJPEG_BACKEND_GPU_HYBRID and NVJPEG_BACKEND_HARDWARE.
+  for (const auto& [backend, name] : {std::pair{2, "GPU hybrid"}, {3, "hardware"}}) {
+    std::printf("  nvJPEG %s, batch %d: %.0f frames/s\n", name, batch,
                 measure_backend(api, backend, files, batch, layout.width, layout.height, stream));
   }
 }

@@ -22,8 +22,8 @@ check_cxx_source_compiles(
 unset(CMAKE_REQUIRED_INCLUDES)
 unset(CMAKE_REQUIRED_LIBRARIES)
 if(NOT robocache_has_libjpeg_turbo)
-  message(FATAL_ERROR "${JPEG_LIBRARIES}: expected libjpeg-turbo 2.1 or newer, got another libjpeg "
-                      "(JPEG_INCLUDE_DIR and JPEG_LIBRARY name another)")
+  message(FATAL_ERROR "${JPEG_LIBRARIES}: expected libjpeg-turbo 2.1 or newer, got an older one or "
+                      "another libjpeg (JPEG_INCLUDE_DIR and JPEG_LIBRARY choose the library)")
 endif()
 
 # The libraries that Python loads bring their own copy, under a name that no other package's libjpeg

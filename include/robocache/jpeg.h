@@ -28,6 +28,8 @@ namespace robocache {
 
 /// The largest width and height of a frame that can be indexed.
 inline constexpr std::int32_t kMaxJpegSide = 4096;
+/// The most MCUs per entry of an index (JpegIndex).
+inline constexpr std::int32_t kMaxJpegEvery = 65535;
 
 /// The outcome for one frame. `describe` returns its text.
 enum class JpegStatus : std::uint8_t {
@@ -58,7 +60,9 @@ enum class JpegStatus : std::uint8_t {
   kBadFrame,  // a frame's record points outside the batch's arrays
 };
 
-/// The status as a phrase that follows "expected baseline JPEG, got ": "a progressive JPEG".
+/// The status as a phrase that follows "expected baseline JPEG, got ": "a progressive JPEG". What
+/// messages call baseline JPEG is what `index_jpeg` accepts: Huffman-coded sequential JPEG with one
+/// scan, 8 bits, gray or YCbCr in a JpegSampling, and sides of at most kMaxJpegSide.
 ROBOCACHE_API const char* describe(JpegStatus status);
 
 /// Whether libjpeg-turbo can decode a frame with this status.
@@ -120,8 +124,9 @@ ROBOCACHE_API std::int32_t find_jpeg_quality(const JpegHeader& header);
 /// Where `every` is above 1, and in gray frames, bits 0 to 30 are the position minus the base.
 ///
 /// Entries at every MCU are 13 % of a frame of 224x224 at quality 90 (1,624 of 12,499 bytes), 23 %
-/// at 640x480; those of every other MCU half of that, and so on. With one at every MCU, two threads
-/// decode it. The plain scan need not be stored: extracting it is a copy.
+/// at 640x480; those of every other MCU half of that, and so on. With an entry at every MCU, two
+/// threads decode an MCU: one its luma, the other its chroma. The plain scan need not be stored:
+/// extracting it is a copy.
 ///
 /// An entry of ones marks an MCU after the end of a truncated scan, which is gray.
 struct JpegIndex {
@@ -136,7 +141,7 @@ ROBOCACHE_API std::int64_t jpeg_index_size(std::int32_t width, std::int32_t heig
 
 /// Computes the index of a frame by one pass over its scan. Returns kOk; kDamaged for a truncated
 /// frame, whose index gives the image that libjpeg-turbo gives, with gray in place of missing MCUs;
-/// or the reason why the frame cannot be indexed. `every`: MCUs per entry, 1 to 65535.
+/// or the reason why the frame cannot be indexed. `every`: MCUs per entry, 1 to kMaxJpegEvery.
 ROBOCACHE_API JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& header,
                                     std::int32_t every, JpegIndex& index);
 
@@ -152,8 +157,10 @@ constexpr std::int64_t jpeg_scan_words(std::uint32_t scan_bits) {
   return (static_cast<std::int64_t>(scan_bits) / 32 + 3 + 3) / 4 * 4;
 }
 
-/// Writes the plain scan of an indexed frame as 32-bit words, the first bit highest. Returns the
-/// number of bits, or -1 if more than `scan_bits` are needed.
+/// Writes the plain scan of an indexed frame as 32-bit words, the first bit highest: at most
+/// `scan_bits` bits, and zeros up to the end of jpeg_scan_words. Returns the number of bits of the
+/// scan that it has written, fewer than `scan_bits` where the scan ends before; or -1, without
+/// writing anything, if the scan would begin after the end of the bytes.
 ROBOCACHE_API std::int64_t extract_jpeg_scan(const void* bytes, std::size_t size,
                                              const JpegHeader& header, std::uint32_t scan_bits,
                                              std::uint32_t* words);
@@ -202,7 +209,7 @@ class ROBOCACHE_API JpegDecoder {
 /// Options of JpegEncoder.
 struct JpegEncoding {
   std::int32_t quality = 95;                   // 1 to 100
-  JpegSampling sampling = JpegSampling::k420;  // k420, k422, k444, or kGray of gray frames
+  JpegSampling sampling = JpegSampling::k420;  // of RGB pixels; kGray: luma alone
   std::int32_t restart_interval = 0;           // in MCUs
   bool optimize_huffman = false;               // tables for each frame: smaller, slower
 };
@@ -245,8 +252,8 @@ class ROBOCACHE_API JpegEncoder {
 
 /// Writes a JPEG that is progressive, arithmetic-coded or of several scans as a baseline JPEG, with
 /// the same coefficients and therefore the same pixels. Metadata, such as EXIF, are left out.
-/// Returns kOk, kDamaged for a frame that libjpeg-turbo would repair, kTooLarge, kDepth or
-/// kUndecodable.
+/// Returns kOk, kDamaged for a frame that libjpeg-turbo would repair, kNotJpeg, kTooLarge, kDepth
+/// or kUndecodable. `rewritten` is empty unless the result is kOk.
 ROBOCACHE_API JpegStatus rewrite_jpeg(const void* bytes, std::size_t size,
                                       std::vector<std::uint8_t>& rewritten);
 
@@ -353,8 +360,9 @@ struct JpegStage {
 };
 
 /// Copies the frames with the numbers `numbers` [count], counted from 1, in the context's threads:
-/// frame i of the stage is that of numbers[i], and its number is i + 1, or 0 where numbers[i] is
-/// none of a frame. `frames`: the records of all files. Throws ValueError if they do not fit.
+/// frame i of the stage is that of numbers[i], and its number is i + 1, or 0 where no file has the
+/// number numbers[i]. `frames`: the records of all files. Throws ValueError if the stage is too
+/// small.
 ROBOCACHE_API void stage_jpeg_frames(const JpegSources& sources, const JpegFrame* frames,
                                      const std::int64_t* numbers, std::int64_t count,
                                      const JpegStage& stage, const ExecutionContext& context);
@@ -384,7 +392,8 @@ ROBOCACHE_API JpegConversion make_jpeg_conversion(DataType dtype, bool channels_
                                                   const double* multiply);
 
 /// Makes a conversion from the bits of the element of each byte, [channels][256]: those of
-/// (x - subtract) * multiply in any type of arithmetic.
+/// (x - subtract) * multiply in any type of arithmetic. Where the type is float16 or bfloat16, the
+/// search for an equal fma begins at `multiply` and `-subtract * multiply`.
 ROBOCACHE_API JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first,
                                                   std::int32_t channels, const double* subtract,
                                                   const double* multiply,
@@ -416,10 +425,11 @@ ROBOCACHE_API std::size_t decode_jpeg_frames_workspace_bytes(const JpegLayout& l
 
 /// Decodes the frames of some outputs, to the same bytes on every device.
 ///
-/// On CUDA it enqueues two kernels, allocates nothing and does not wait, so that it can be captured
-/// in a CUDA graph. A frame has an image only if the threads have shown that decoding from its
-/// first bit to its last passes through every entry of its index; so the image is the one that a
-/// sequential decoder makes of this scan. On the CPU, JpegDecoder decodes the files.
+/// On CUDA it enqueues two kernels for each 16 outputs or 2048 frames, whichever are reached first.
+/// It allocates nothing and does not wait, so that a CUDA graph can capture it. A frame has an
+/// image only if the threads have shown that decoding from its first bit to its last passes through
+/// every entry of its index; so the image is the one that a sequential decoder makes of this scan.
+/// On the CPU, JpegDecoder decodes the files.
 ///
 /// A frame without an image is all zeros; its status is kIndexMismatch, kLayoutMismatch or
 /// kBadFrame on CUDA, that of JpegDecoder on the CPU, and `*damaged` is incremented.

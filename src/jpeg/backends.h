@@ -9,8 +9,10 @@
 
 namespace robocache {
 
-/// The most index entries of one frame, and the most that suffice for few frames, whose tasks a
-/// block of samples_kernel runs. More share the copy of the frame's tables.
+/// The most index entries whose tasks a block of samples_kernel runs: they share the block's copy
+/// of the frame's tables. In calls of few frames, blocks have fewer entries, so that more
+/// multiprocessors work: a frame is divided into at most entries / kMinBlockEntries blocks, rounded
+/// up.
 inline constexpr std::int32_t kMaxBlockEntries = 128;
 inline constexpr std::int32_t kMinBlockEntries = 64;
 
@@ -18,7 +20,7 @@ inline constexpr std::int32_t kMinBlockEntries = 64;
 inline constexpr int kMaxCallOutputs = 16;
 inline constexpr std::int64_t kMaxCallFrames = 2048;
 
-/// A part of a JpegOutput; its frames are [begin, begin + count) of a call's.
+/// A part of a JpegOutput: the frames of a call from `begin` on, up to those of the next output.
 struct JpegCallOutput {
   const std::int64_t* numbers;
   void* values;

@@ -111,7 +111,7 @@ struct WriterPlace {
   bool is_active;
 };
 
-/// An element of the table that a kernel keeps in shared memory.
+/// The type of the elements of the table that a kernel keeps in shared memory.
 template <Writer kWriter>
 struct TableElement {
   using type = std::uint64_t;
@@ -226,8 +226,9 @@ class GroupWriter {
   float scale_[3], bias_[3];  // kPlanes
 };
 
-/// Writes 24 bytes per lane to shared memory, and from there pieces of 16 to consecutive addresses.
-/// The groups of a warp are consecutive in a row, and may go on in the next strip's.
+/// Collects 24 bytes per lane in shared memory, and writes them in pieces of 16 bytes to
+/// consecutive addresses. The groups of a warp are consecutive in a row, and may continue in a row
+/// of the next strip.
 template <>
 class GroupWriter<Writer::kStagedBytes> {
  public:
@@ -279,7 +280,7 @@ class GroupWriter<Writer::kStagedBytes> {
   std::int32_t row_ = 0;
 };
 
-/// Zeros in place of a frame that is not decoded, by all blocks of its part of the grid.
+/// Writes zeros as the image of a frame that is not decoded, with all blocks of the frame.
 __device__ inline void clear_frame(const ColorLaunch& launch, unsigned char* image,
                                    std::int32_t block) {
   const std::int64_t step = static_cast<std::int64_t>(launch.color_blocks) * kColorThreads;
@@ -300,6 +301,7 @@ __device__ inline void report(const ColorLaunch& launch, const JpegCallOutput& o
   }
 }
 
+// Staged bytes: registers are limited so that eight blocks, 1024 threads, run on an SM.
 template <JpegSampling kSampling, Writer kWriter>
 __global__ void __launch_bounds__(kColorThreads, kWriter == Writer::kStagedBytes ? 8 : 1)
     color_kernel(const __grid_constant__ ColorLaunch launch) {
@@ -308,7 +310,7 @@ __global__ void __launch_bounds__(kColorThreads, kWriter == Writer::kStagedBytes
   constexpr bool kHasTable = kWriter == Writer::kElements || kWriter == Writer::kWordPlanes;
   __shared__ Element elements[kHasTable ? 3 * 256 : 1];
   wait_for_stream();
-  // From the last frame to the first: the samples that were written last are still in L2.
+  // From the last frame to the first: the samples that were written last are in L2.
   const std::uint32_t place = gridDim.x - 1 - blockIdx.x;
   const std::int64_t frame = place / launch.color_blocks;
   const auto block = static_cast<std::int32_t>(place - frame * launch.color_blocks);
@@ -402,7 +404,7 @@ inline void launch_color(const JpegCall& call, cudaStream_t stream) {
                        pixels.channels * launch.element_bytes;
   launch.channels_first = pixels.channels_first;
   launch.is_bfloat16 = pixels.dtype == DataType::kBFloat16;
-  // Luma alone is read as of a gray frame.
+  // Where only luma is wanted, the kernel of gray frames reads it.
   const JpegSampling sampling = pixels.channels == 1 ? JpegSampling::kGray : call.layout.sampling;
   const bool is_rgb = pixels.channels == 3;
   if (is_rgb && is_aligned && pixels.is_identity && !pixels.channels_first &&

@@ -2,9 +2,10 @@
 //
 //     scan, index, tables --samples_kernel--> samples --color_kernel--> pixels
 //
-// samples_kernel: a thread runs a task of a frame (task.h), with its block's coefficients in shared
-// memory; they never leave it. color_kernel: a thread makes a strip of eight columns and rows.
-// The samples stay in L2 for batches of common size.
+// samples_kernel: a thread runs tasks of a frame (task.h), one after the other. It decodes the
+// coefficients of 8x8 samples in shared memory, and writes the samples. color_kernel
+// (color_out.cuh): a thread converts a strip of eight columns and eight rows. The samples stay in
+// L2 for batches of common size.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -21,12 +22,13 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-// A block has tasks of one frame, and its tables in shared memory. Registers are limited so that
-// five blocks run on an SM, which also has the shared memory for them.
+// A block of threads runs tasks of one frame, whose tables it copies to shared memory. Registers
+// are limited so that five blocks run on an SM. With standard tables (15 KB) a block takes about
+// 42 KB of shared memory; the 228 KB of an SM of compute capability 9.0 hold five.
 constexpr int kTaskThreads = 128;
 constexpr int kTaskBlocksPerSm = 5;
 constexpr int kWarp = 32;
-constexpr int kCoefficientBytes = kWarp * 128;  // of a warp: a block per lane
+constexpr int kCoefficientBytes = kWarp * 128;  // of a warp: 8x8 coefficients per lane
 
 /// The arrays of frame `row` of a stream, if its record is valid; `n` is its place in the call.
 __device__ inline JpegStatus locate_frame(const JpegCall& call, const JpegFrames& frames,
@@ -60,7 +62,8 @@ __device__ inline JpegStatus locate_frame(const JpegCall& call, const JpegFrames
   return JpegStatus::kOk;
 }
 
-/// Copies kBytes to shared memory: 4, 8 or 16, aligned. The copy is done after wait_for_copies.
+/// Copies kBytes, 8 or 16, to shared memory; both addresses are aligned to kBytes. The copy is
+/// complete after wait_for_copies.
 template <int kBytes>
 __device__ inline void copy_async(void* to, const void* from) {
 #if __CUDA_ARCH__ >= 800
@@ -80,7 +83,7 @@ __device__ inline void wait_for_copies() {
 #endif
 }
 
-/// Copies whole pieces of 16 bytes, with all threads of the block.
+/// Copies words in pieces of 16 bytes, rounded up, with all threads of the block.
 __device__ inline void copy_pieces(std::uint32_t* to, const std::uint32_t* from, int words) {
   for (int i = static_cast<int>(threadIdx.x) * 4; i < words; i += kTaskThreads * 4) {
     copy_async<16>(to + i, from + i);
@@ -104,7 +107,7 @@ __device__ inline void stage_index(const JpegPlan& plan, const TaskFrame& frame,
   }
 }
 
-/// Where stage_index has copied the index to.
+/// Lets tasks read the index from where stage_index has copied it to.
 __device__ inline void use_staged_index(TaskFrame& frame, std::int32_t first,
                                         const std::uint64_t* staged) {
   frame.index = staged;
@@ -112,9 +115,9 @@ __device__ inline void use_staged_index(TaskFrame& frame, std::int32_t first,
 }
 
 /// Copies the words that the tasks of `entries` entries read to shared memory, with all threads of
-/// the block. There a load takes less time than a lane needs to use up a word; from global memory,
-/// each step of a warp would wait for a load of one of its lanes. Ranges that do not fit, or are
-/// not ranges, stay where they are.
+/// the block. A load from shared memory takes less time than a lane needs to use up a word; with
+/// loads from global memory, each step of a warp would wait for one of its lanes. Words that exceed
+/// kStagedWords, and those of an index that descends, are read from where they are.
 ///
 /// Tasks that read outside the range fail: if every task ends where the next one starts, all of
 /// them read between the first start and the last end.
@@ -134,8 +137,7 @@ __device__ inline void stage_scan(const JpegPlan& plan, TaskFrame& frame, std::i
   frame.scan = {staged, first_word, last - first_word};
 }
 
-/// The plan of a kernel for 4:2:0 with an entry per MCU: what it knows is a constant to the
-/// compiler.
+/// The plan, with the properties of 4:2:0 with an entry per MCU as constants of the compiler.
 template <bool kIs420>
 __device__ JpegPlan specialize(JpegPlan plan) {
   if (kIs420) {

@@ -11,16 +11,8 @@
 namespace robocache {
 namespace {
 
-// More scans than any encoder writes. A small file may have many, of which each costs the time of
-// the whole image.
-constexpr int kMostScans = 500;
 constexpr int kRowsAtOnce = 16;
 constexpr unsigned char kNoByte = 0;
-
-void check_scans(j_common_ptr info) {
-  auto* const decoder = reinterpret_cast<j_decompress_ptr>(info);
-  if (decoder->input_scan_number > kMostScans) info->err->error_exit(info);
-}
 
 /// A range of columns or rows.
 struct Span {
@@ -33,7 +25,7 @@ struct JpegDecoder::State {
   jpeg_decompress_struct info{};
   TurboErrors errors;
   TurboMemory memory;
-  jpeg_progress_mgr progress{};
+  ScanLimit limit;
   std::vector<std::uint8_t> rows;  // of kRowsAtOnce, where they differ from the output's
 
   State() {
@@ -41,8 +33,7 @@ struct JpegDecoder::State {
     if (setjmp(errors.jump) != 0) throw std::bad_alloc();
     jpeg_create_decompress(&info);
     memory.attach(reinterpret_cast<j_common_ptr>(&info));
-    progress.progress_monitor = check_scans;
-    info.progress = &progress;
+    info.progress = limit.monitor();
     jpeg_mem_src(&info, &kNoByte, sizeof kNoByte);  // allocates the source once and for all
     memory.serve_tables();
   }

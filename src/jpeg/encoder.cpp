@@ -101,16 +101,24 @@ struct JpegEncoder::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void encode(const std::uint8_t* pixels, std::int32_t width, std::int32_t height,
-              std::int32_t channels, std::ptrdiff_t row_stride) {
+  /// Sets the parameters of a frame, with 4:2:0 sampling where it has chroma.
+  void set_parameters(std::int32_t width, std::int32_t height, std::int32_t channels,
+                      J_COLOR_SPACE space) {
     if (destination.bytes == nullptr) Destination::grow(&info);
     info.image_width = static_cast<JDIMENSION>(width);
     info.image_height = static_cast<JDIMENSION>(height);
     info.input_components = channels;
-    info.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    info.in_color_space = space;
     jpeg_set_defaults(&info);
-    if (options.sampling == JpegSampling::kGray) jpeg_set_colorspace(&info, JCS_GRAYSCALE);
     jpeg_set_quality(&info, options.quality, TRUE);
+    info.restart_interval = static_cast<unsigned>(options.restart_interval);
+    info.optimize_coding = options.optimize_huffman ? TRUE : FALSE;
+  }
+
+  void encode(const std::uint8_t* pixels, std::int32_t width, std::int32_t height,
+              std::int32_t channels, std::ptrdiff_t row_stride) {
+    set_parameters(width, height, channels, channels == 1 ? JCS_GRAYSCALE : JCS_RGB);
+    if (options.sampling == JpegSampling::kGray) jpeg_set_colorspace(&info, JCS_GRAYSCALE);
     const JpegSampling sampling = options.sampling;
     info.comp_info[0].h_samp_factor =
         sampling == JpegSampling::k420 || sampling == JpegSampling::k422 ? 2 : 1;
@@ -119,8 +127,6 @@ struct JpegEncoder::State {
     if (info.num_components == 1) {
       info.comp_info[0].h_samp_factor = info.comp_info[0].v_samp_factor = 1;
     }
-    info.restart_interval = static_cast<unsigned>(options.restart_interval);
-    info.optimize_coding = options.optimize_huffman ? TRUE : FALSE;
     jpeg_start_compress(&info, TRUE);
     while (info.next_scanline < info.image_height) {
       auto* row = const_cast<JSAMPROW>(pixels + static_cast<std::ptrdiff_t>(info.next_scanline) *
@@ -135,15 +141,7 @@ struct JpegEncoder::State {
     static const RangeTable table;
     const std::uint8_t* const luma_table = planes.is_full_range ? nullptr : table.luma;
     const std::uint8_t* const chroma_table = planes.is_full_range ? nullptr : table.chroma;
-    if (destination.bytes == nullptr) Destination::grow(&info);
-    info.image_width = static_cast<JDIMENSION>(planes.width);
-    info.image_height = static_cast<JDIMENSION>(planes.height);
-    info.input_components = 3;
-    info.in_color_space = JCS_YCbCr;
-    jpeg_set_defaults(&info);
-    jpeg_set_quality(&info, options.quality, TRUE);
-    info.restart_interval = static_cast<unsigned>(options.restart_interval);
-    info.optimize_coding = options.optimize_huffman ? TRUE : FALSE;
+    set_parameters(planes.width, planes.height, 3, JCS_YCbCr);
     info.raw_data_in = TRUE;
     constexpr std::int32_t kRows = 2 * DCTSIZE;  // of luma in an MCU row; chroma has half
     const auto padded = static_cast<std::ptrdiff_t>(padded_width(planes.width));

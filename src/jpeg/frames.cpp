@@ -17,8 +17,6 @@ namespace {
 
 namespace target = ROBOCACHE_TARGET;
 
-constexpr std::int32_t kMaxEvery = 65535;
-
 JpegPlan check_layout(const JpegLayout& layout) {
   const auto check_range = [](const char* name, std::int32_t value, std::int32_t most) {
     if (value >= 1 && value <= most) return;
@@ -26,7 +24,7 @@ JpegPlan check_layout(const JpegLayout& layout) {
   };
   check_range("layout.width", layout.width, kMaxJpegSide);
   check_range("layout.height", layout.height, kMaxJpegSide);
-  check_range("layout.every", layout.every, kMaxEvery);
+  check_range("layout.every", layout.every, kMaxJpegEvery);
   if (layout.sampling > JpegSampling::k420) {
     throw_value_error("layout.sampling", "a JpegSampling",
                       std::to_string(static_cast<int>(layout.sampling)));
@@ -40,15 +38,15 @@ std::int32_t most_blocks_per_frame(const JpegPlan& plan) {
   return divide_up(plan.entries, kMinBlockEntries);
 }
 
-/// The blocks of samples_kernel per frame: few, but enough for all multiprocessors of a large GPU
-/// to have two.
+/// The blocks of samples_kernel per frame: few, but enough for each multiprocessor of a large GPU
+/// to have two. No block is without entries.
 std::int32_t blocks_per_frame(const JpegPlan& plan, std::int64_t count) {
   constexpr std::int64_t kEnoughBlocks = 264;
   const std::int32_t fewest = divide_up(plan.entries, kMaxBlockEntries);
   const std::int32_t most = most_blocks_per_frame(plan);
   const std::int64_t wanted = (kEnoughBlocks + count - 1) / std::max<std::int64_t>(count, 1);
   const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, fewest, most));
-  return divide_up(plan.entries, divide_up(plan.entries, blocks));  // none without entries
+  return divide_up(plan.entries, divide_up(plan.entries, blocks));
 }
 
 /// The arrays of a workspace on CUDA.
@@ -193,9 +191,11 @@ void decode_jpeg_frames(const JpegStream* streams, const std::vector<JpegOutput>
     if (output.count > 0 && (output.numbers == nullptr || output.values == nullptr)) {
       throw_value_error(name, "numbers and values", "null");
     }
-    if (output.first_stream < 0 || output.stream_count < 1) {
-      throw_value_error(name + ".stream_count", "1 or more from stream 0 on",
-                        std::to_string(output.stream_count));
+    if (output.first_stream < 0) {
+      throw_value_error(name + ".first_stream", "0 or more", std::to_string(output.first_stream));
+    }
+    if (output.stream_count < 1) {
+      throw_value_error(name + ".stream_count", "1 or more", std::to_string(output.stream_count));
     }
     count += output.count;
   }

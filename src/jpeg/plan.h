@@ -17,9 +17,6 @@ inline constexpr int kJpegStartBits = kJpegPositionBits + kJpegChromaBits;
 inline constexpr int kJpegDcBits = 11;
 inline constexpr std::uint64_t kGrayJpegEntry = ~std::uint64_t{0};
 
-/// The most tasks per MCU: luma and chroma of one entry are decoded by two threads.
-inline constexpr int kMaxJpegBlocks = 6;
-
 struct JpegPlan {
   std::int32_t width, height;
   std::int32_t luma_h, luma_v;  // blocks of luma in an MCU: 1 or 2 by 1 or 2

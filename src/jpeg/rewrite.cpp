@@ -8,8 +8,6 @@
 namespace robocache {
 namespace {
 
-// As in JpegDecoder: a small file may have many scans, of which each costs the time of an image.
-constexpr int kMostScans = 500;
 constexpr int kBits = 8;
 
 /// A decoder and an encoder of coefficients, which share an error manager.
@@ -17,17 +15,11 @@ struct Rewriter {
   jpeg_decompress_struct in{};
   jpeg_compress_struct out{};
   TurboErrors errors;
-  jpeg_progress_mgr progress{};
+  ScanLimit limit;
   unsigned char* data = nullptr;
   unsigned long size = 0;
 
-  Rewriter() {
-    in.err = out.err = errors.reset();
-    progress.progress_monitor = [](j_common_ptr info) {
-      const auto* const decoder = reinterpret_cast<j_decompress_ptr>(info);
-      if (decoder->input_scan_number > kMostScans) info->err->error_exit(info);
-    };
-  }
+  Rewriter() { in.err = out.err = errors.reset(); }
   ~Rewriter() {
     jpeg_destroy_compress(&out);
     jpeg_destroy_decompress(&in);
@@ -40,7 +32,7 @@ struct Rewriter {
     if (setjmp(errors.jump) != 0) return JpegStatus::kUndecodable;
     jpeg_create_decompress(&in);
     jpeg_create_compress(&out);
-    in.progress = &progress;
+    in.progress = limit.monitor();
     jpeg_mem_src(&in, static_cast<const unsigned char*>(bytes), length);
     if (jpeg_read_header(&in, TRUE) != JPEG_HEADER_OK) return JpegStatus::kUndecodable;
     if (in.image_width > static_cast<JDIMENSION>(kMaxJpegSide) ||

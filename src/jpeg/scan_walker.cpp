@@ -3,18 +3,8 @@
 #include <algorithm>
 
 namespace robocache {
-namespace {
 
 namespace target = ROBOCACHE_TARGET;
-
-/// The component whose equal table comes first.
-int first_equal(const JpegHuffman (&tables)[3], int component) {
-  int first = 0;
-  while (std::memcmp(&tables[first], &tables[component], sizeof(JpegHuffman)) != 0) ++first;
-  return first;
-}
-
-}  // namespace
 
 JpegStatus WalkTables::prepare(const JpegHeader& header) {
   const bool is_same = components_ == header.components &&

@@ -2,7 +2,6 @@
 #include "jpeg/tables.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "jpeg/zigzag.h"
 #include "robocache/jpeg.h"
@@ -67,14 +66,6 @@ bool append_lookup(const JpegHuffman& table, bool is_ac, std::vector<std::uint32
   lookup[1] = short_base;
   lookup[2] = long_begin - first_long;  // may wrap around; adding a code wraps back
   return true;
-}
-
-/// The component whose equal table comes first.
-template <typename Table>
-int first_equal(const Table (&tables)[3], int component) {
-  int first = 0;
-  while (std::memcmp(&tables[first], &tables[component], sizeof(Table)) != 0) ++first;
-  return first;
 }
 
 }  // namespace

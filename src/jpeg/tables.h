@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "core/target.h"
 #include "jpeg/bits.h"
@@ -28,6 +29,14 @@ inline constexpr int kJpegTablesBegin = 24;
 /// warp are interleaved, 16 bytes each.
 inline constexpr int kColumnPitch = 512;
 inline constexpr int kLanePitch = 16;
+
+/// The first component whose table equals that of `component`.
+template <typename Table>
+int first_equal(const Table (&tables)[3], int component) {
+  int first = 0;
+  while (std::memcmp(&tables[first], &tables[component], sizeof(Table)) != 0) ++first;
+  return first;
+}
 
 }  // namespace robocache
 

@@ -1,4 +1,4 @@
-// Error handling of libjpeg-turbo, which reports errors by a jump.
+// Error handling of libjpeg-turbo, which reports errors by a jump, and the limit of scans.
 #pragma once
 
 #include <csetjmp>
@@ -29,6 +29,21 @@ struct TurboErrors {
       std::longjmp(reinterpret_cast<TurboErrors*>(info->err)->jump, 1);
     };
     base.output_message = [](j_common_ptr) {};
+    return &base;
+  }
+};
+
+/// A progress monitor that makes more scans than any encoder writes an error. A small file may have
+/// many, of which each costs the time of the whole image.
+struct ScanLimit {
+  jpeg_progress_mgr base{};
+
+  jpeg_progress_mgr* monitor() {
+    base.progress_monitor = [](j_common_ptr info) {
+      constexpr int kMostScans = 500;
+      const auto* const decoder = reinterpret_cast<j_decompress_ptr>(info);
+      if (decoder->input_scan_number > kMostScans) info->err->error_exit(info);
+    };
     return &base;
   }
 };

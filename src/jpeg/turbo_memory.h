@@ -7,10 +7,11 @@
 
 namespace robocache {
 
-/// Takes the place of libjpeg-turbo's memory for one image, which it allocates at the begin of each
-/// image and frees at its end. This memory is reused: after the first of several images of one kind
-/// nothing is allocated. Images that libjpeg-turbo holds as a whole (progressive ones, and those of
-/// several scans) take the memory for that from libjpeg-turbo, as do samples of other than 8 bits.
+/// Takes the place of libjpeg-turbo's memory for one image, which it allocates at the beginning of
+/// each image and frees at its end. This memory is reused: after the first of several images of one
+/// kind nothing is allocated. Images that libjpeg-turbo holds as a whole (progressive ones, and
+/// those of several scans) take the memory for that from libjpeg-turbo, as do samples of other than
+/// 8 bits.
 class TurboMemory {
  public:
   TurboMemory() = default;

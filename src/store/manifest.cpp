@@ -20,7 +20,6 @@ constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 // Version 2 has streams of ragged rows.
 constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kVersionOfRaggedRows = 2;
-constexpr std::int64_t kMaxMcusPerEntry = 65535;
 // A safetensors file has at least the 8 bytes of its header's length.
 constexpr std::int64_t kSmallestFile = 8;
 // The number of bits of an episode's subsets.
@@ -95,7 +94,7 @@ void read_encoding(const Value& value, StreamInfo& stream) {
                  " pixels and 1 or 3 colors");
   }
   const Value mcus = value.member("mcus_per_entry");
-  stream.mcus_per_entry = mcus.integer(kMaxMcusPerEntry);
+  stream.mcus_per_entry = mcus.integer(kMaxJpegEvery);
   if (stream.mcus_per_entry == 0) mcus.refuse("1 or more");
   const Value encoded = value.member("encoded");
   if (!encoded.is_null()) stream.encoded = read_encoded(encoded);

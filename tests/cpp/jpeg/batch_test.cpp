@@ -2,6 +2,10 @@
 // extract_jpeg_scan.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "jpeg/frames.h"
@@ -72,7 +76,7 @@ TEST(JpegBatch, DecodesOnTheCpuWhatItsNumbersSelect) {
   const JpegLayout layout{50, 34};
   constexpr std::int64_t kPixels = std::int64_t{50} * 34;
   const std::vector<std::int64_t> numbers = {3, 0, 1, 9, 2};
-  std::vector<float> out(5 * 3 * kPixels, -7);
+  std::vector<float> out(kPixels * 5 * 3, -7);
   bool is_pad[5] = {};
   std::uint8_t status[5] = {9, 9, 9, 9, 9};
   std::int64_t damaged = 0;
@@ -111,6 +115,56 @@ TEST(JpegBatch, DecodesOnTheCpuWhatItsNumbersSelect) {
   }
 }
 
+/// A call is divided into parts of at most 16 outputs and 2048 frames.
+TEST(JpegBatch, DecodesMoreOutputsAndFramesThanAPartOfACallHas) {
+  constexpr std::int64_t kBytes = std::int64_t{8} * 8 * 3;
+  Sources made;
+  for (std::uint64_t i = 0; i < 3; ++i) made.append({8, 8, Content::kScene, {}}, i);
+  JpegStream stream;
+  stream.files = made.view().files;
+  made.sizes[2] = 0;
+  stream.conversion = make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr);
+  std::vector<std::int64_t> counts(50);
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = static_cast<std::int64_t>(i % 3);
+  counts.insert(counts.end(), {5000, 1});
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const auto size = static_cast<std::size_t>(total);
+  std::vector<std::int64_t> numbers(size);
+  for (std::size_t n = 0; n < size; ++n) numbers[n] = static_cast<std::int64_t>(5 * n % 11 % 4);
+  Bytes out(size * kBytes, 0x5A);
+  Bytes status(size, 9);
+  const std::unique_ptr<bool[]> is_pad(new bool[size]());
+  std::vector<JpegOutput> outputs;
+  std::int64_t begin = 0;
+  for (const std::int64_t count : counts) {
+    outputs.push_back({&numbers[0] + begin, count, &out[0] + begin * kBytes, &is_pad[0] + begin,
+                       &status[0] + begin});
+    begin += count;
+  }
+  std::int64_t damaged = 0;
+  decode_jpeg_frames(&stream, outputs, {8, 8}, stream.conversion.pixels, &damaged, {}, on_cpu());
+  const Bytes images[3] = {Bytes(kBytes), decode_with_libjpeg(made.files[0], 3).pixels,
+                           decode_with_libjpeg(made.files[1], 3).pixels};
+  for (std::size_t n = 0; n < size; ++n) {
+    const bool is_damaged = numbers[n] == 3;
+    const auto image = out.begin() + static_cast<std::ptrdiff_t>(n * kBytes);
+    ASSERT_EQ(Bytes(image, image + kBytes), images[is_damaged ? 0 : numbers[n]]) << n;
+    ASSERT_EQ(is_pad[n], is_damaged) << n;
+    ASSERT_EQ(status[n], static_cast<int>(is_damaged ? JpegStatus::kBadFrame : JpegStatus::kOk));
+  }
+  EXPECT_EQ(damaged, std::count(numbers.begin(), numbers.end(), 3));
+  EXPECT_GT(damaged, 0);
+}
+
+TEST(JpegBatch, TheWorkspaceIsThatOfThePartWithTheMostFrames) {
+  const auto bytes = [](std::int64_t count) {
+    return decode_jpeg_frames_workspace_bytes({64, 64}, count, DeviceType::kCuda);
+  };
+  EXPECT_LT(bytes(1), bytes(2048));
+  EXPECT_EQ(bytes(2048), bytes(100'000));
+  EXPECT_EQ(decode_jpeg_frames_workspace_bytes({64, 64}, 100, DeviceType::kCpu), 0U);
+}
+
 TEST(JpegBatch, TablesAreStoredOnce) {
   Sources made;
   for (std::uint64_t i = 0; i < 600; ++i) {
@@ -145,6 +199,54 @@ TEST(JpegBatch, TablesAreStoredOnce) {
                     alone.data());
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(),
                          scans.begin() + static_cast<std::ptrdiff_t>(table.frames()[599].scan)));
+}
+
+TEST(JpegBatch, StagesTheFramesThatNumbersSelect) {
+  Sources made;
+  for (std::uint64_t i = 0; i < 3; ++i) made.append(options_of(JpegSampling::k420, 90), i);
+  made.indices[1].entries.clear();
+  const JpegSources sources = made.view();
+  const JpegFrameTable table(sources, {50, 34}, on_cpu());
+  const std::int64_t entries = made.entry_counts[0] + made.entry_counts[2];
+  std::vector<std::uint32_t> all(static_cast<std::size_t>(table.scan_words()));
+  extract_jpeg_scans(sources.files, table.frames().data(), all.data(), on_cpu());
+  std::vector<std::uint32_t> scans(all.size());
+  std::vector<std::uint64_t> indices(static_cast<std::size_t>(entries));
+  JpegFrame frames[5];
+  std::int64_t staged_numbers[5];
+  JpegStage stage;
+  stage.scans = scans.data();
+  stage.scan_words = table.scan_words();
+  stage.indices = indices.data();
+  stage.index_size = entries;
+  stage.frames = frames;
+  stage.numbers = staged_numbers;
+  stage.capacity = 5;
+  const std::int64_t numbers[5] = {3, 0, 2, 1, 4};
+  const auto fill = [&] {
+    stage_jpeg_frames(sources, table.frames().data(), numbers, 5, stage, on_cpu());
+  };
+  fill();
+  const std::int64_t expected[5] = {1, 0, 3, 4, 0};
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(staged_numbers[i], expected[i]);
+    EXPECT_EQ(frames[i].width, numbers[i] == 1 || numbers[i] == 3 ? 50 : 0);
+  }
+  const auto first_words = static_cast<std::ptrdiff_t>(table.frames()[2].scan);  // of frame 1
+  std::rotate(all.begin(), all.begin() + first_words, all.end());
+  EXPECT_EQ(scans, all);
+  EXPECT_EQ(frames[3].scan, scans.size() - static_cast<std::size_t>(first_words));
+  std::vector<std::uint64_t> both = made.indices[2].entries;
+  both.insert(both.end(), made.indices[0].entries.begin(), made.indices[0].entries.end());
+  EXPECT_EQ(indices, both);
+  EXPECT_EQ(frames[3].index, made.indices[2].entries.size());
+  const std::string room = std::to_string(scans.size()) + " words and " + std::to_string(entries);
+  --stage.index_size;
+  EXPECT_EQ(error_of(fill), "ValueError stage: expected room for " + room + " entries, got " +
+                                std::to_string(scans.size()) + " and " +
+                                std::to_string(entries - 1));
+  stage.capacity = 4;
+  EXPECT_EQ(error_of(fill), "ValueError count: expected at most 4, got 5");
 }
 
 TEST(JpegBatch, FramesOfTwoSamplingsAreAnError) {

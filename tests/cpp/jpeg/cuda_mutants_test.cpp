@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "jpeg/cuda_fixture.h"
 #include "jpeg/device_decoder.h"
 #include "jpeg/frames.h"
-#include "support/environment.h"
 #include "support/random.h"
 
 namespace robocache::testing {
@@ -85,22 +85,7 @@ Mutants make_mutants(Random& random) {
   return made;
 }
 
-Bytes image_of(const DeviceDecoded& decoded, std::size_t i) {
-  const std::size_t size = decoded.out.size() / decoded.status.size();
-  const auto begin = decoded.out.begin() + static_cast<std::ptrdiff_t>(i * size);
-  return {begin, begin + static_cast<std::ptrdiff_t>(size)};
-}
-
-class JpegCudaMutants : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string problem = jpeg_device_problem();
-    if (problem.empty()) return;
-    if (is_required("cuda")) FAIL() << problem;
-    GTEST_SKIP() << problem;
-  }
-  const JpegConversion bytes_ = make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr);
-};
+using JpegCudaMutants = JpegCuda;
 
 TEST_F(JpegCudaMutants, HaveTheBytesOfLibjpegTurbo) {
   std::int64_t count = 0;
@@ -108,7 +93,7 @@ TEST_F(JpegCudaMutants, HaveTheBytesOfLibjpegTurbo) {
     Random random(seed);
     const Mutants mutants = make_mutants(random);
     if (mutants.files.empty()) continue;
-    const DeviceDecoded got = decode_on_device(mutants.batch, bytes_);
+    const DeviceDecoded got = decode_on_device(mutants.batch, bytes_of(3));
     for (std::size_t i = 0; i < mutants.files.size(); ++i) {
       const Decoded expected = decode_with_libjpeg(mutants.files[i], 3);
       ASSERT_TRUE(expected.is_decoded) << "seed " << seed << ", mutant " << i;
@@ -137,7 +122,7 @@ TEST_F(JpegCudaMutants, AreZerosIfTheirIndexDoesNotFit) {
       if (random.one_in(2)) batch.indices[below(batch.indices.size())] ^= 1ull << random.below(64);
       if (random.one_in(2)) batch.scans[below(batch.scans.size())] ^= 1u << random.below(32);
     }
-    const DeviceDecoded got = decode_on_device(batch, bytes_);
+    const DeviceDecoded got = decode_on_device(batch, bytes_of(3));
     for (std::size_t i = 0; i < mutants.files.size(); ++i) {
       const JpegFrame& frame = batch.frames[i];
       JpegHeader header;

@@ -4,34 +4,14 @@
 
 #include <cstring>
 
+#include "jpeg/cuda_fixture.h"
 #include "jpeg/device_decoder.h"
 #include "jpeg/frames.h"
-#include "support/environment.h"
 #include "support/numbers.h"
 #include "support/random.h"
 
 namespace robocache::testing {
 namespace {
-
-class JpegCuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string problem = jpeg_device_problem();
-    if (problem.empty()) return;
-    if (is_required("cuda")) FAIL() << problem;
-    GTEST_SKIP() << problem;
-  }
-};
-
-JpegConversion bytes_of(int channels) {
-  return make_jpeg_conversion(DataType::kUInt8, false, channels, nullptr, nullptr);
-}
-
-Bytes pixels_of(const DeviceDecoded& decoded, std::size_t frame) {
-  const std::size_t size = decoded.out.size() / decoded.status.size();
-  const auto begin = decoded.out.begin() + static_cast<std::ptrdiff_t>(frame * size);
-  return {begin, begin + static_cast<std::ptrdiff_t>(size)};
-}
 
 /// Frames of one layout, whose contents, qualities, tables and restart intervals differ.
 struct Problem {
@@ -67,7 +47,7 @@ TEST_F(JpegCuda, GivesTheBytesOfLibjpegTurbo) {
     for (std::size_t i = 0; i < problem.files.size(); ++i) {
       const Decoded expected = decode_with_libjpeg(problem.files[i], channels);
       ASSERT_EQ(got.status[i], 0) << "seed " << seed << ": " << problem.text;
-      ASSERT_EQ(difference(expected.pixels, pixels_of(got, i), expected.width, channels), "")
+      ASSERT_EQ(difference(expected.pixels, image_of(got, i), expected.width, channels), "")
           << "seed " << seed << ", frame " << i << ": " << problem.text;
     }
   }
@@ -109,7 +89,7 @@ TEST_F(JpegCuda, ConvertsAsTheLoader) {
     const DeviceDecoded got = decode_on_device(problem.batch, conversion);
     for (std::size_t i = 0; i < problem.files.size(); ++i) {
       const Decoded bytes = decode_with_libjpeg(problem.files[i], channels);
-      const Bytes pixels = pixels_of(got, i);
+      const Bytes pixels = image_of(got, i);
       const std::int64_t count = std::int64_t{bytes.width} * bytes.height;
       for (std::int64_t p = 0; p < count; ++p) {
         for (int c = 0; c < channels; ++c) {
@@ -137,13 +117,13 @@ TEST_F(JpegCuda, SelectsFramesByNumber) {
   const auto bad = static_cast<std::uint8_t>(JpegStatus::kBadFrame);
   EXPECT_EQ(got.status, (Bytes{0, 0, 0, 0, bad, 0x5A, 0x5A}));
   EXPECT_EQ(got.damaged, 1);
-  EXPECT_EQ(pixels_of(got, 0), zeros);
-  EXPECT_EQ(pixels_of(got, 1), first.pixels);
-  EXPECT_EQ(pixels_of(got, 2), decode_with_libjpeg(problem.files.back(), 3).pixels);
-  EXPECT_EQ(pixels_of(got, 3), first.pixels);
-  EXPECT_EQ(pixels_of(got, 4), zeros);
-  EXPECT_EQ(pixels_of(got, 5), untouched);
-  EXPECT_EQ(pixels_of(got, 6), untouched);
+  EXPECT_EQ(image_of(got, 0), zeros);
+  EXPECT_EQ(image_of(got, 1), first.pixels);
+  EXPECT_EQ(image_of(got, 2), decode_with_libjpeg(problem.files.back(), 3).pixels);
+  EXPECT_EQ(image_of(got, 3), first.pixels);
+  EXPECT_EQ(image_of(got, 4), zeros);
+  EXPECT_EQ(image_of(got, 5), untouched);
+  EXPECT_EQ(image_of(got, 6), untouched);
 }
 
 /// Changes bits of anything that a kernel reads.
@@ -195,7 +175,7 @@ TEST_F(JpegCuda, RepairsTruncatedFramesAndReportsOthers) {
     const DeviceDecoded got = decode_on_device(problem.batch, bytes_of(3));
     for (std::size_t i = 0; i < got.status.size(); ++i) {
       if (got.status[i] == 0) continue;
-      const Bytes pixels = pixels_of(got, i);
+      const Bytes pixels = image_of(got, i);
       ASSERT_EQ(pixels, Bytes(pixels.size())) << "seed " << seed << ": " << problem.text;
     }
   }

@@ -1,5 +1,6 @@
 #include "jpeg/device_decoder.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -9,8 +10,6 @@
 #endif
 
 namespace robocache::testing {
-
-std::string jpeg_device_problem() { return cuda_problem(0); }
 
 bool append_frame(Batch& batch, const Bytes& bytes) {
   JpegHeader header;
@@ -41,6 +40,16 @@ bool append_frame(Batch& batch, const Bytes& bytes) {
   batch.layout.largest_tables =
       std::max(batch.layout.largest_tables, static_cast<std::int32_t>(tables.size()));
   return true;
+}
+
+Bytes image_of(const DeviceDecoded& decoded, std::size_t i) {
+  const std::size_t size = decoded.out.size() / decoded.status.size();
+  const auto begin = decoded.out.begin() + static_cast<std::ptrdiff_t>(i * size);
+  return {begin, begin + static_cast<std::ptrdiff_t>(size)};
+}
+
+JpegConversion bytes_of(int channels) {
+  return make_jpeg_conversion(DataType::kUInt8, false, channels, nullptr, nullptr);
 }
 
 DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& conversion,
@@ -130,7 +139,7 @@ DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& convers
   (void)batch;
   (void)conversion;
   (void)captured;
-  throw std::logic_error(jpeg_device_problem());
+  throw std::logic_error(cuda_problem(0));
 #endif
 }
 

@@ -2,17 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "jpeg/frames.h"
 #include "robocache/jpeg.h"
 
 namespace robocache::testing {
-
-/// Why no GPU can be used; empty if one can.
-std::string jpeg_device_problem();
 
 /// Frames of one layout in host memory, as a store would hold them.
 struct Batch {
@@ -31,6 +26,12 @@ struct DeviceDecoded {
   Bytes status;
   std::int64_t damaged = 0;
 };
+
+/// The bytes of the elements of frame `i`.
+Bytes image_of(const DeviceDecoded& decoded, std::size_t i);
+
+/// The conversion that keeps bytes, channels last: 3 for RGB, 1 for luma.
+JpegConversion bytes_of(int channels);
 
 /// Decodes a batch, by a call or by the replay of a graph that has captured it.
 DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& conversion,

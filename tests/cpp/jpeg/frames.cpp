@@ -69,10 +69,9 @@ Image make_image(std::int32_t width, std::int32_t height, Content content, std::
 
 std::string FrameOptions::text() const {
   const char* const contents[] = {"gradient", "noise", "text", "scene"};
-  const char* const samplings[] = {"gray", "4:4:4", "4:2:2", "4:4:0", "4:2:0"};
   return std::to_string(width) + "x" + std::to_string(height) + " " +
          contents[static_cast<int>(content)] + ", quality " + std::to_string(encoding.quality) +
-         ", " + samplings[static_cast<int>(encoding.sampling)] + ", restart interval " +
+         ", " + name_of(encoding.sampling) + ", restart interval " +
          std::to_string(encoding.restart_interval) +
          (encoding.optimize_huffman ? ", optimized tables" : "");
 }

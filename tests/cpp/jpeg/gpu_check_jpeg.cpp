@@ -20,8 +20,7 @@ void check_jpeg() {
                     random.pick({1, 1, 3}), 1};
     const std::string what = "JPEG, seed " + std::to_string(seed);
     if (!append_frame(batch, file)) return fail(what, "the frame has no index");
-    const DeviceDecoded got =
-        decode_on_device(batch, make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr));
+    const DeviceDecoded got = decode_on_device(batch, bytes_of(3));
     const Decoded expected = decode_with_libjpeg(file, 3);
     check(what, got.status[0] != 0 ? "the frame was not decoded"
                                    : difference(expected.pixels, got.out, expected.width, 3));
@@ -30,9 +29,9 @@ void check_jpeg() {
     }
     for (std::uint32_t& word : batch.scans) word ^= 1u << random.below(32);
     for (std::uint64_t& entry : batch.indices) entry ^= std::uint64_t{1} << random.below(64);
-    decode_on_device(batch, make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr));
+    decode_on_device(batch, bytes_of(3));
     batch.frames[0].scan = ~std::uint64_t{0};
-    decode_on_device(batch, make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr));
+    decode_on_device(batch, bytes_of(3));
   }
 }
 

@@ -163,6 +163,10 @@ TEST(JpegErrors, NameTheArgument) {
   const std::int64_t numbers[1] = {1};
   const JpegOutput output{numbers, 1, memory};
   EXPECT_EQ(call({0, 8}, {}, output), "ValueError layout.width: expected 1 to 4096, got 0");
+  EXPECT_EQ(call({8, 8, JpegSampling::k420, 65536}, {}, output),
+            "ValueError layout.every: expected 1 to 65535, got 65536");
+  EXPECT_EQ(call({8, 8, static_cast<JpegSampling>(5)}, {}, output),
+            "ValueError layout.sampling: expected a JpegSampling, got 5");
   EXPECT_EQ(call({8, 8, JpegSampling::k420, 1, 0}, {}, output),
             "ValueError layout.largest_tables: expected 1 to 8192, got 0");
   EXPECT_EQ(call(layout, {DataType::kInt32}, output),
@@ -174,6 +178,10 @@ TEST(JpegErrors, NameTheArgument) {
             "ValueError outputs[0].count: expected 0 or more, got -1");
   EXPECT_EQ(call(layout, {}, {numbers, 1, nullptr}),
             "ValueError outputs[0]: expected numbers and values, got null");
+  EXPECT_EQ(call(layout, {}, {numbers, 1, memory, nullptr, nullptr, -1, 1}),
+            "ValueError outputs[0].first_stream: expected 0 or more, got -1");
+  EXPECT_EQ(call(layout, {}, {numbers, 1, memory, nullptr, nullptr, 0, 0}),
+            "ValueError outputs[0].stream_count: expected 1 or more, got 0");
 #if defined(ROBOCACHE_HAS_CUDA)
   EXPECT_EQ(call(layout, {}, output),
             "ValueError workspace: expected 1024 bytes aligned to 256, got none");
