@@ -54,6 +54,7 @@ enum class ColorStep : std::uint8_t {
   kHue,         // turned by `factor` of the circle, -0.5 to 0.5
   kGamma,       // x ^ factor
   kGrayscale,   // the luma of the pixel in all channels
+  kShift,       // x + factor: the brightness of tf.image
 };
 
 /// The most color steps of a frame.
@@ -73,18 +74,18 @@ struct ImageParameters {
   float factors[kMaxColorSteps];
   float means[kMaxColorSteps];  // of kContrast: m, which `process_images` computes
   float sharpness;              // 1: unchanged; 0: smoothed; 2: sharpened. Before color steps.
-  float noise;                  // the standard deviation of Gaussian noise after color steps; 0: none
+  float noise;  // the standard deviation of Gaussian noise after color steps; 0: none
   std::uint64_t noise_key;
   // A rectangle of the output that is erased, after all else: top, left, height, width.
   std::int32_t erase[4];
-  float erase_value[3];  // 0 to 1, per channel
+  float erase_value[3];    // 0 to 1, per channel
   std::uint32_t is_black;  // 1: the camera was dropped, all pixels are 0
 };
 
 /// The most random steps of a window.
 inline constexpr int kMaxAugmentSteps = 16;
 
-/// Random steps of a window as `draw_image_parameters` (src/image/draw.h) reads them.
+/// Random steps of a window: robocache/augment.h.
 struct AugmentPlan;
 
 /// The samples of a batch, by which random parameters are drawn: [B] each, in the context's memory.

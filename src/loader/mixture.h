@@ -1,16 +1,15 @@
 // Draws samples from several data sets by weight, evaluated per position, on every backend.
 //
-// The random numbers are splitmix64's: a counter's multiples of kGolden, mixed (Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", 2014). The counter is the place in the
-// epoch, so draws are independent of each other. An anchor is scaled from 64 bits by multiplication
-// (Lemire, "Fast random integer generation in an interval", 2019): in a part of n anchors, one
-// anchor is drawn more often than another by at most one in 2^64 / n.
+// The random numbers are splitmix64's (core/random.h): a counter's multiples of kGolden, mixed. The
+// counter is the place in the epoch, so draws are independent of each other. An anchor is scaled
+// from 64 bits by multiplication: in a part of n anchors, one anchor is drawn more often than
+// another by at most one in 2^64 / n.
 #pragma once
 
 #include <cstdint>
 
+#include "core/random.h"
 #include "core/target.h"
-#include "loader/permutation.h"
 
 namespace robocache {
 
@@ -20,15 +19,6 @@ struct Mixture {
   const std::int64_t* thresholds;  // [count], the bits of uint64
   std::int64_t count;
 };
-
-/// The upper 64 bits of the product.
-ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
-#if defined(__CUDA_ARCH__)
-  return __umul64hi(a, b);
-#else
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
-#endif
-}
 
 /// The anchor of the sample at `place` of the epoch with key `key`. Out of range where the
 /// mixture's tensors hold invalid values, which the plan does not validate on CUDA.

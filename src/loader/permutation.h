@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "core/random.h"
 #include "core/target.h"
 
 namespace robocache {
@@ -26,19 +27,6 @@ struct Permutation {
 };
 
 inline constexpr int kPermutationRounds = 8;
-
-/// 2^64 over the golden ratio, an odd number: its multiples differ in many bits.
-inline constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
-
-/// The finalizer of splitmix64. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014, with the constants of Stafford's variant 13.
-ROBOCACHE_CONSTEXPR std::uint64_t mix64(std::uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xBF58476D1CE4E5B9u;
-  x ^= x >> 27;
-  x *= 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 /// The finalizer of MurmurHash3. Source: Appleby, 2011.
 ROBOCACHE_CONSTEXPR std::uint32_t mix32(std::uint32_t x) {
