@@ -214,14 +214,20 @@ def test_raw_images_are_encoded_as_in_training(chroma: Any, subsampling: int, qu
 @pytest.mark.parametrize(
     ("encoding", "message"),
     [
-        (None, "a stream whose images were JPEG in training, got none"),
+        (
+            None,
+            "a stream whose images were JPEG in training, got none (push raw images without the "
+            "option)",
+        ),
         (
             ImageEncoding("jpeg", None, "4:2:0"),
-            "images of one quality of libjpeg's in training, got others of 'camera'",
+            "one quality of libjpeg for 'camera', got several in training, or another encoder's "
+            "(push JPEG files, or raw images without the option)",
         ),
         (
             ImageEncoding("jpeg", 90, None),
-            "images of one chroma sampling in training, got several of 'camera'",
+            "one chroma sampling for 'camera', got several in training (push JPEG files, or raw "
+            "images without the option)",
         ),
     ],
 )
