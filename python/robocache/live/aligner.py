@@ -257,15 +257,16 @@ class LiveAligner:
             if order is not None:
                 rows = order.apply(rows)
         robots = mask = None
+        one_robot = 0
         if isinstance(robot, (np.ndarray, Tensor)):
             robots = self._streams.robot_of_each(to, robot, len(times))
         else:
-            robot = self._streams.robot(robot)
+            one_robot = self._streams.robot(robot)
         if valid is not None:
             mask = flags(f"{stream}: valid", valid, len(times))
         if files is not None:
             for i, file in enumerate(files):
-                of_file = robot if robots is None else int(robots[i])
+                of_file = one_robot if robots is None else int(robots[i])
                 is_valid = mask is None or bool(mask[i])
                 self.push(stream, int(times[i]), file, of_file, valid=is_valid)
             return
@@ -276,12 +277,12 @@ class LiveAligner:
                 times.ctypes.data,
                 rows.ctypes.data,
                 to.size,
-                0 if robots is not None else int(robot),
+                one_robot,
                 None if robots is None else robots.ctypes.data,
                 None if mask is None else mask.ctypes.data,
             )
         if status != LiveStatus.OK:
-            self._streams.refuse_push(status, to, int(robot) if robots is None else 0)
+            self._streams.refuse_push(status, to, one_robot)
 
     # ---- query -----------------------------------------------------------------------------------
 
