@@ -40,6 +40,7 @@ from robocache.loader import engine
 from robocache.loader.frames import decoder as frame_decoder
 
 SIDE, QUALITY, BATCH = 224, 90, 64
+TURNS = 9  # of training with and without the loader
 CAMERAS = ("front", "left", "wrist")
 KINDS: dict[str, dict[str, Any]] = {
     "bytes [H,W,C]": {},
@@ -231,10 +232,19 @@ def training_wait(store: rc.EpisodeStore, device: torch.device) -> dict[str, flo
         torch.nn.functional.mse_loss(model(images), target).backward()
         optimizer.step()
 
-    alone = measure(lambda: train(fixed), device, 4)
-    both = measure(lambda: train(loader.next()["front"]), device, 4)
-    share = 1 - alone["wall_us"] / both["wall_us"]
-    return {"step_us": alone["wall_us"], "with_loader_us": both["wall_us"], "share": share}
+    # In turn: the clock of a GPU drifts within seconds.
+    alone, both = [], []
+    for _ in range(TURNS):
+        alone.append(measure(lambda: train(fixed), device, 2)["wall_us"])
+        both.append(measure(lambda: train(loader.next()["front"]), device, 2)["wall_us"])
+    shares = sorted(1 - a / b for a, b in zip(alone, both, strict=True))
+    return {
+        "step_us": statistics.median(alone),
+        "with_loader_us": statistics.median(both),
+        "share": statistics.median(shares),
+        "lowest_share": shares[0],
+        "highest_share": shares[-1],
+    }
 
 
 # ---- many frames ---------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from mutants import EQUIVALENT, ROOT, collect, killer, read_record, write_record
+from mutant_runs import ROOT, Key, collect, exit_code, judge, killer, read_record, write_record
 
 from robocache.core import library as core_library
 from robocache.store import library
@@ -37,7 +38,7 @@ _JSON, _HEADER = "src/store/json.cpp", "src/store/safetensors.cpp"
 _STORE, _FILE = "src/store/store.cpp", "src/store/file.cpp"
 _VALUES = "src/store/stream_values.cpp"
 # fmt: off
-MUTANTS = [  # file, function, text before, text after
+MUTANTS: list[Key] = [  # file, function, text before, text after
     (_MANIFEST, "file_name", "view[i] >= '0'", "view[i] >= '/'"),
     (_MANIFEST, "file_name", "view.size() <= 255", "view.size() <= 256"),
     (_MANIFEST, "read_encoding", "stream.mcus_per_entry == 0", "stream.mcus_per_entry < 0"),
@@ -103,26 +104,23 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--write", action="store_true", help="update tests/mutants.csv")
     given = parser.parse_args()
-    known = read_record()
-    kept = {key: known[key] for key in known if not key[0].startswith("src/")}
+    files = {key[0] for key in MUTANTS}
+    if unknown := [file for file in given.files if file not in files]:
+        parser.error(f"expected files of MUTANTS, got {', '.join(unknown)}")
     collect(PYTHON_TESTS)
     if problem := killer_of(_STORE, "", "namespace robocache {", "namespace robocache {"):
         raise SystemExit(f"without a change fails {problem}")
-    survived = 0
-    for key in MUTANTS:
-        verdict = known.get(key, "")
-        is_chosen = not given.files or key[0] in given.files
-        if is_chosen and not verdict.startswith(EQUIVALENT):
-            verdict = killer_of(*key) or "SURVIVED"
-        if is_chosen:
-            print(f"{key[0]}: {key[1]}: {key[2]}  ->  {key[3]}: {verdict}", flush=True)
-        survived += verdict == "SURVIVED"
-        if verdict:
-            kept[key] = verdict
+    known = read_record()
+    verdicts = {
+        key: judge(key[0], key, known, partial(killer_of, *key))
+        for key in MUTANTS
+        if not given.files or key[0] in given.files
+    }
     if given.write:
-        write_record(kept)
-    print(f"{survived} survived")
-    return min(survived, 100)
+        in_table = {key: known[key] for key in MUTANTS if key in known}
+        python = {key: known[key] for key in known if not key[0].startswith("src/")}
+        write_record(python | in_table | verdicts)
+    return exit_code(verdicts.values())
 
 
 def killer_of(file: str, function: str, before: str, after: str) -> str:

@@ -20,46 +20,39 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import csv
 import gc
 import hashlib
 import importlib
 import os
-import resource
-import signal
 import sys
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from types import CodeType, FunctionType
-from typing import Protocol
 
-import hypothesis  # noqa: F401 - these before the fork, since every mutant's tests need them
-import numpy  # noqa: F401
-import pytest
-import torch
+from mutant_runs import ROOT, Key, collect, exit_code, judge, killer, read_record, write_record
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "robocache"
-RECORD = ROOT / "tests" / "mutants.csv"
-COLUMNS = ("module", "function", "before", "after", "killed by")
-EQUIVALENT = "equivalent: "  # begins the last column, of a mutant that no test can kill
-CPU_SECONDS = 120  # of a mutant's tests: one that never ends is killed by that
-IDLE_SECONDS = 30  # without work, and without a process that waits for a CPU: one that hangs
 
 _COMMITS = ["store/test_commits.py", "store/test_write.py"]
+_JPEG = ["store/test_jpeg.py", "conversion/test_image_encoding.py"]
 _LOADER = ["loader/test_loader.py", "loader/test_windows.py", "loader/test_errors.py"]
 TESTS: dict[str, list[str]] = {
     "conversion/disk_space.py": ["conversion/test_convert.py"],
+    "conversion/image_sizes.py": ["conversion/test_image_sizes.py", _JPEG[1]],
     "conversion/one_episode.py": ["conversion/test_one_episode.py"],
     "conversion/pools.py": ["conversion/test_pools.py", "conversion/test_killed.py"],
     "conversion/run.py": ["conversion/test_pools.py", "conversion/test_convert.py"],
     "conversion/sources.py": ["conversion/test_convert.py", "conversion/test_one_episode.py"],
-    "conversion/worker.py": ["conversion/test_convert.py", "conversion/test_one_episode.py"],
+    "conversion/worker.py": [
+        "conversion/test_convert.py",
+        "conversion/test_one_episode.py",
+        _JPEG[1],
+    ],
+    "jpeg/encoded.py": [_JPEG[1], "core/test_display.py"],
+    "jpeg/frames.py": [*_JPEG, "core/test_display.py"],
+    "jpeg/library.py": _JPEG,
     "loader/batch_source.py": ["loader/test_batch_source.py", *_LOADER, "loader/test_order.py"],
     "loader/compute_stats.py": ["loader/test_compute_stats.py"],
     "loader/contents.py": _LOADER,
@@ -67,6 +60,11 @@ TESTS: dict[str, list[str]] = {
     "loader/device.py": _LOADER,
     "loader/engine.py": [*_LOADER, "loader/test_tiers.py", "loader/test_prefetch.py"],
     "loader/foreign_options.py": ["loader/test_foreign_options.py"],
+    "loader/frames/conversion.py": ["loader/test_frames.py"],
+    "loader/frames/decoder.py": ["loader/test_frames.py"],
+    "loader/frames/library.py": ["loader/test_frames.py"],
+    "loader/frames/resident.py": ["loader/test_frames.py"],
+    "loader/frames/sources.py": ["loader/test_frames.py", "store/test_jpeg.py"],
     "loader/indices.py": _LOADER,
     "loader/jax_batch.py": ["loader/test_jax.py"],
     "loader/loader.py": _LOADER,
@@ -82,6 +80,7 @@ TESTS: dict[str, list[str]] = {
     "loader/memory/row_checks.py": ["loader/test_row_errors.py"],
     "loader/memory/tiers.py": ["loader/test_tiers.py"],
     "loader/metrics.py": ["core/test_metrics.py", *_LOADER],
+    "loader/mixture/join_parts.py": ["loader/test_mixture.py", "loader/test_frames.py"],
     "loader/mixture/mixture.py": ["loader/test_mixture.py", "loader/test_mixture_errors.py"],
     "loader/mixture/parts.py": ["loader/test_mixture.py", "loader/test_mixture_errors.py"],
     "loader/outputs.py": _LOADER,
@@ -134,17 +133,17 @@ TESTS: dict[str, list[str]] = {
     "store/rows.py": ["store/test_read.py", "store/test_write.py"],
     "store/shard.py": [*_COMMITS, "store/test_hostile.py"],
     "store/shard_header.py": ["store/test_hostile.py"],
+    "store/shard_values.py": ["store/test_write.py", "store/test_ragged.py", "store/test_jpeg.py"],
     "store/source_state.py": ["store/test_source_state.py"],
     "store/spool.py": _COMMITS,
     "store/statistics.py": ["statistics/test_statistics.py", *_COMMITS],
     "store/stream_info.py": ["store/test_read.py", "core/test_display.py"],
     "store/streams.py": [*_COMMITS, "store/test_merge.py"],
+    "store/value_columns.py": ["store/test_write.py", "store/test_ragged.py", "store/test_jpeg.py"],
     "store/verification.py": ["store/test_read_errors.py"],
     "store/writer.py": [*_COMMITS, "store/test_hostile.py", "store/test_power_loss.py"],
 }
 """The tests of each module, those that fail first before the others."""
-SLOW = "larger_than_memory or killed_at or kill_at or large"
-"""Tests that take many seconds, and are left out."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -166,12 +165,12 @@ class Mutant:
     Attributes:
         number: Position among the module's mutants.
         line: Line of the change.
-        key: Module, function, text before and text after, as the record names them.
+        key: The change, as the record names it.
     """
 
     number: int
     line: int
-    key: tuple[str, str, str, str]
+    key: Key
 
 
 def mutated(node: ast.AST) -> ast.AST | None:
@@ -244,7 +243,7 @@ class _Mutate(ast.NodeTransformer):
             return node
         return self.generic_visit(node)
 
-    def _key(self, node: ast.AST, changed: ast.AST) -> tuple[str, str, str, str]:
+    def _key(self, node: ast.AST, changed: ast.AST) -> Key:
         function, before = ".".join(scope.name for scope in self._scopes), _text(node)
         after = "(left out)" if isinstance(changed, ast.Pass) else _text(changed)
         self._seen[function, before, after] += 1
@@ -267,21 +266,6 @@ def sample(module: str, most: int, seed: int) -> list[Mutant]:
         return hashlib.sha256(f"{seed} {mutant.key}".encode()).digest()
 
     return sorted(sorted(listing.mutants, key=rank)[:most], key=lambda mutant: mutant.number)
-
-
-class Change(Protocol):
-    """A change that a copy of this process makes before it runs tests.
-
-    Attributes:
-        name: A module that processes which tests start import from another text; "": none.
-        source: That text.
-    """
-
-    name: str
-    source: str
-
-    def apply(self) -> None:
-        """Makes the change in this process."""
 
 
 class Changed:
@@ -331,140 +315,6 @@ def name_of(module: str) -> str:
     return "robocache." + module.removesuffix(".py").replace("/", ".")
 
 
-# ---- runs ----------------------------------------------------------------------------------------
-
-SITE = '''
-"""Imports one module of robocache from another file; as a plugin, notes the first failed test."""
-import importlib.util
-import pathlib
-import sys
-
-
-class Finder:
-    def find_spec(self, name, path, target=None):
-        return importlib.util.spec_from_file_location(name, {file!r}) if name == {name!r} else None
-
-
-def pytest_runtest_logreport(report):
-    note = pathlib.Path({note!r})
-    if report.failed and not note.exists():
-        note.write_text(report.nodeid.removeprefix("tests/python/"))
-
-
-sys.meta_path.insert(0, Finder())
-'''
-"""A `sitecustomize`, which Python runs as it starts: processes that tests start have it too."""
-
-
-def collect(tests: Iterable[str]) -> None:
-    """Imports tests in this process, of which each mutant has a copy."""
-    torch.set_num_threads(1)  # a copy of a process lacks its threads
-    with open(os.devnull, "w") as null, redirect_stdout(null):  # noqa: PTH123
-        code = pytest.main(["--collect-only", "-q", *_OPTIONS, *_paths(tests)])
-    if code:
-        raise SystemExit(f"the tests can't be collected: {code}")
-
-
-_OPTIONS = ["-p", "no:cacheprovider"]
-
-
-def _paths(tests: Iterable[str]) -> list[str]:
-    return [str(ROOT / "tests" / "python" / test) for test in tests]
-
-
-def killer(changed: Change, tests: list[str], is_new: bool = False) -> str:
-    """The test that fails with a mutant, in a copy of this process or a new one; "": none does."""
-    with tempfile.TemporaryDirectory() as folder:
-        note = Path(folder) / "first"
-        child = os.fork()
-        if child == 0:
-            _run(changed, tests, note, Path(folder), is_new)
-        status, hangs = _wait(child)
-        with suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # processes that its tests left
-        if note.exists():
-            return note.read_text()
-        if hangs:
-            return "a test that hangs"
-        if os.WIFSIGNALED(status):
-            return f"a crash, or more than {CPU_SECONDS} s"
-        return "" if os.WEXITSTATUS(status) == 0 else "the import of the tests"
-
-
-def _wait(group: int) -> tuple[int, bool]:
-    """Waits for the first process of a group: its status, and whether it hung and was killed."""
-    last, since = 0, time.monotonic()
-    while True:
-        ended, status = os.waitpid(group, os.WNOHANG)
-        if ended:
-            return status, False
-        ticks, is_ready = _work_of(group)
-        if ticks != last or is_ready:
-            last, since = ticks, time.monotonic()
-        if time.monotonic() - since > IDLE_SECONDS:
-            os.killpg(group, signal.SIGKILL)
-            return os.waitpid(group, 0)[1], True
-        time.sleep(0.5)
-
-
-def _work_of(group: int) -> tuple[int, bool]:
-    """CPU time of a group of processes, and whether one of them runs or waits for a CPU or disk."""
-    ticks, is_ready = 0, False
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _, its_group, *rest = file.read_text().rpartition(")")[2].split()
-            if int(its_group) == group:
-                ticks += int(rest[8]) + int(rest[9])
-                is_ready |= state in "RD"
-    return ticks, is_ready
-
-
-def _run(changed: Change, tests: list[str], note: Path, folder: Path, is_new: bool) -> None:
-    """Runs tests with a mutant, and ends this process."""
-    code = 1
-    try:
-        os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        file = folder / "mutant.py"
-        file.write_text(changed.source)
-        site = SITE.format(file=str(file), name=changed.name, note=str(note))
-        (folder / "sitecustomize.py").write_text(site)
-        path = [str(folder), os.environ.get("PYTHONPATH", "")]
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-        options = ["-x", "-q", *_OPTIONS, "--basetemp", str(folder / "t"), "-k", f"not ({SLOW})"]
-        options += ["-p", "sitecustomize", *_paths(tests)]
-        if is_new:
-            os.execv(sys.executable, [sys.executable, "-m", "pytest", *options])
-        sys.path.insert(0, str(folder))
-        sys.modules.pop("sitecustomize", None)
-        changed.apply()
-        code = int(pytest.main(options))
-    finally:
-        os._exit(code)
-
-
-# ---- the record ----------------------------------------------------------------------------------
-
-
-def read_record() -> dict[tuple[str, ...], str]:
-    """The last column of the record, by the other columns."""
-    if not RECORD.exists():
-        return {}
-    with RECORD.open(newline="") as file:
-        return {tuple(row[:-1]): row[-1] for row in list(csv.reader(file))[1:]}
-
-
-def write_record(record: dict[tuple[str, ...], str]) -> None:
-    """Replaces the record; its rows are in order."""
-    with RECORD.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([*key, verdict] for key, verdict in sorted(record.items()))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -474,28 +324,32 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help="update tests/mutants.csv")
     given = parser.parse_args()
+    if unknown := [module for module in given.modules if module not in TESTS]:
+        parser.error(f"expected modules of TESTS, got {', '.join(unknown)}")
     os.chdir(ROOT)
     collect(dict.fromkeys(test for module in given.modules for test in TESTS[module]))
     for module in given.modules:
         importlib.import_module(name_of(module))
-    survived = 0
+    verdicts: list[str] = []
     for module in given.modules:
         known = read_record()
-        verdicts = {key: known[key] for key in known if key[0] != module}
-        for mutant in sample(module, given.most, given.seed):
-            verdict = known.get(mutant.key, "")
-            if not verdict.startswith(EQUIVALENT):
-                changed = Changed(module, mutant)
-                verdict = killer(changed, TESTS[module])
-                verdict = verdict or killer(changed, TESTS[module], is_new=True) or "SURVIVED"
-            survived += verdict == "SURVIVED"
-            verdicts[mutant.key] = verdict
-            where = f"{module}:{mutant.line}: {mutant.key[1]}"
-            print(f"{where}: {mutant.key[2]}  ->  {mutant.key[3]}: {verdict}", flush=True)
+        of_module = {
+            mutant.key: judge(
+                f"{module}:{mutant.line}", mutant.key, known, partial(killer_of, module, mutant)
+            )
+            for mutant in sample(module, given.most, given.seed)
+        }
+        verdicts += of_module.values()
         if given.write:
-            write_record(verdicts)
-    print(f"{survived} survived")
-    return min(survived, 100)
+            others = {key: verdict for key, verdict in known.items() if key[0] != module}
+            write_record(others | of_module)
+    return exit_code(verdicts)
+
+
+def killer_of(module: str, mutant: Mutant) -> str:
+    """The test that fails with a mutant; "" if none does."""
+    changed, tests = Changed(module, mutant), TESTS[module]
+    return killer(changed, tests) or killer(changed, tests, is_new=True)
 
 
 if __name__ == "__main__":

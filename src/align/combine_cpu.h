@@ -76,7 +76,7 @@ struct LocatedTarget {
   std::int64_t b, t;
   std::int64_t first_row;     // of the target's episode
   std::int64_t values;        // the position of that row's values, in elements
-  const std::int32_t* slots;  // of the rows' values, from that row on; null: in order
+  const std::int32_t* slots;  // of the values of that row and later ones; null: in order
 
   /// The position of the values of a row, which is counted from the first, in elements.
   std::int64_t position_of(std::int64_t row, std::int64_t row_stride) const {
@@ -84,7 +84,8 @@ struct LocatedTarget {
   }
 };
 
-/// The positions of the values of a method's rows; `b` is `a` where the method reads one row.
+/// The positions of the values of a method's rows, in elements; `b` is `a` where the method reads
+/// one row.
 struct RowPair {
   std::int64_t a, b;
 };

@@ -9,22 +9,18 @@
 namespace robocache {
 namespace {
 
-/// Whether frames of a stream can be JPEG: uint8 [H,W,C] of 1 or 3 channels.
-bool is_image(const LiveStream& stream) {
-  const std::vector<std::int64_t>& shape = stream.shape;
-  return stream.dtype == DataType::kUInt8 && shape.size() == 3 && (shape[2] == 1 || shape[2] == 3);
-}
+constexpr char kWayOut[] = " (push JPEG files, or raw images without the option)";
 
 /// The options of the encoder that made a stream's images. Throws ValueError where they differ.
 JpegEncoding encoding_of(const std::string& stream, const ImageEncoding& encoding) {
   JpegEncoding options;
   if (encoding.quality == 0) {
-    throw_value_error("encode_images", "images of one quality of libjpeg's in training",
-                      "others of " + quoted(stream));
+    throw_value_error("encode_images", "one quality of libjpeg for " + quoted(stream),
+                      std::string("several in training, or another encoder's") + kWayOut);
   }
   if (!encoding.sampling.has_value()) {
-    throw_value_error("encode_images", "images of one chroma sampling in training",
-                      "several of " + quoted(stream));
+    throw_value_error("encode_images", "one chroma sampling for " + quoted(stream),
+                      std::string("several in training") + kWayOut);
   }
   options.quality = encoding.quality;
   options.sampling = *encoding.sampling;
@@ -37,29 +33,29 @@ JpegRows::JpegRows(const std::vector<LiveStream>& streams, const LiveOptions& op
   bool has_encoding = false;
   for (const LiveStream& stream : streams) {
     Stream& made = streams_.emplace_back();
-    if (!is_image(stream) || !takes_rows(stream, streams)) continue;
+    if (!may_be_jpeg(stream) || !takes_rows(stream, streams)) continue;
     made.height = static_cast<std::int32_t>(stream.shape[0]);
     made.width = static_cast<std::int32_t>(stream.shape[1]);
     made.channels = static_cast<std::int32_t>(stream.shape[2]);
     const ImageEncoding* const encoding = stream.encoding ? &*stream.encoding : nullptr;
     has_encoding = has_encoding || encoding != nullptr;
     for (std::int64_t r = 0; r < options.robots; ++r) {
-      Robot& robot = made.robots.emplace_back();
-      robot.decoder = std::make_unique<JpegDecoder>();
+      Robot& robot = *made.robots.emplace_back(std::make_unique<Robot>());
       if (!options.encode_images || encoding == nullptr) continue;
       robot.encoder = std::make_unique<JpegEncoder>(encoding_of(stream.name, *encoding));
-      robot.file = std::make_unique<std::vector<std::uint8_t>>();
     }
   }
   if (!options.encode_images) return;
   if (!has_encoding) {
-    throw_value_error("encode_images", "a stream whose images were JPEG in training", "none");
+    throw_value_error("encode_images", "a stream whose images were JPEG in training",
+                      "none (push raw images without the option)");
   }
   warm_up();
 }
 
-/// Encodes a frame of noise, which takes more memory than those of cameras.
-void JpegRows::warm_up() const {
+/// Allocates the encoders' memory, so that no push does: encodes a frame of noise, which takes more
+/// than those of cameras.
+void JpegRows::warm_up() {
   for (std::size_t stream = 0; stream < streams_.size(); ++stream) {
     if (!encodes(static_cast<std::int64_t>(stream))) continue;
     const Stream& of = streams_[stream];
@@ -78,7 +74,7 @@ void JpegRows::warm_up() const {
 }
 
 LiveStatus JpegRows::decode(std::int64_t stream, std::int64_t robot, const void* bytes,
-                            std::size_t size, std::byte* row) const noexcept {
+                            std::size_t size, std::byte* row) noexcept {
   const Stream& of = streams_[static_cast<std::size_t>(stream)];
   if (of.robots.empty()) return LiveStatus::kWrongType;
   JpegHeader header;
@@ -87,7 +83,7 @@ LiveStatus JpegRows::decode(std::int64_t stream, std::int64_t robot, const void*
   if (header.orientation != 1) return LiveStatus::kRotatedJpeg;
   // 0: the parser ended before it knew.
   if (header.components != 0 && header.components != of.channels) return LiveStatus::kWrongSize;
-  const JpegStatus decoded = of.robots[static_cast<std::size_t>(robot)].decoder->decode(
+  const JpegStatus decoded = of.robots[static_cast<std::size_t>(robot)]->decoder.decode(
       bytes, size, of.width, of.height, of.channels, {}, reinterpret_cast<std::uint8_t*>(row),
       of.row_stride());
   switch (decoded) {
@@ -103,14 +99,14 @@ LiveStatus JpegRows::decode(std::int64_t stream, std::int64_t robot, const void*
 }
 
 LiveStatus JpegRows::encode(std::int64_t stream, std::int64_t robot, const void* image,
-                            std::byte* row) const noexcept {
+                            std::byte* row) noexcept {
   const Stream& of = streams_[static_cast<std::size_t>(stream)];
-  const Robot& with = of.robots[static_cast<std::size_t>(robot)];
+  Robot& with = *of.robots[static_cast<std::size_t>(robot)];
   const JpegStatus encoded =
       with.encoder->encode(static_cast<const std::uint8_t*>(image), of.width, of.height,
-                           of.channels, of.row_stride(), *with.file);
+                           of.channels, of.row_stride(), with.file);
   if (encoded != JpegStatus::kOk) return LiveStatus::kNotJpeg;
-  return decode(stream, robot, with.file->data(), with.file->size(), row);
+  return decode(stream, robot, with.file.data(), with.file.size(), row);
 }
 
 }  // namespace robocache

@@ -20,32 +20,33 @@ class JpegRows {
 
   /// Decodes a frame to a row: kOk, or the reason why the row is not to be used.
   LiveStatus decode(std::int64_t stream, std::int64_t robot, const void* bytes, std::size_t size,
-                    std::byte* row) const noexcept;
+                    std::byte* row) noexcept;
 
   /// Whether raw images of a stream are encoded.
   bool encodes(std::int64_t stream) const {
-    const std::vector<Robot>& robots = streams_[static_cast<std::size_t>(stream)].robots;
-    return !robots.empty() && robots[0].encoder != nullptr;
+    const auto& robots = streams_[static_cast<std::size_t>(stream)].robots;
+    return !robots.empty() && robots[0]->encoder != nullptr;
   }
   /// Encodes an image of a stream that is encoded, and decodes it to a row. kNotJpeg: memory has
   /// run out.
   LiveStatus encode(std::int64_t stream, std::int64_t robot, const void* image,
-                    std::byte* row) const noexcept;
+                    std::byte* row) noexcept;
 
  private:
   struct Robot {
-    std::unique_ptr<JpegDecoder> decoder;
-    std::unique_ptr<JpegEncoder> encoder;             // null: images are not encoded
-    std::unique_ptr<std::vector<std::uint8_t>> file;  // of the encoder
+    JpegDecoder decoder;
+    std::unique_ptr<JpegEncoder> encoder;  // null: images are not encoded
+    std::vector<std::uint8_t> file;        // of the encoder
   };
   struct Stream {
     std::int32_t height = 0, width = 0, channels = 0;
-    std::vector<Robot> robots;  // [R]; none for a stream that has no images or takes no rows
+    // [R]; none for a stream that has no images or takes no rows. Decoders can't be moved.
+    std::vector<std::unique_ptr<Robot>> robots;
 
     std::ptrdiff_t row_stride() const { return std::ptrdiff_t{width} * channels; }
   };
 
-  void warm_up() const;
+  void warm_up();
 
   std::vector<Stream> streams_;
 };

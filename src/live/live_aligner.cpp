@@ -107,7 +107,7 @@ struct LiveAligner::Contents {
   const ConstantOutputs constants;
   LiveSources sources;
   OrderedRows ordered;
-  const JpegRows jpegs;
+  JpegRows jpegs;
   LiveWindows windows;
   const Selection all_keys;
   StreamStatuses statuses;

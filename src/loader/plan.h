@@ -44,9 +44,9 @@ struct BasicWindowPlan {
 };
 
 struct WindowPlan : BasicWindowPlan<std::int64_t> {
-  // [N], or null: the slot of each row's values, in which they follow each other by the row stride
-  // from the episode's first value on; null: in the order of the rows. The robot's half has slots,
-  // so that a late row moves no values; only the CPU backend reads them.
+  // [N]: the slot of each row's values, which are `slot` row strides after the first values of the
+  // episode; null: values are in the order of the rows. The LiveAligner's windows have slots, so
+  // that inserting a late row moves no values. Only the CPU backend reads them.
   const std::int32_t* slots = nullptr;
 };
 

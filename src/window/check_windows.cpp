@@ -111,13 +111,9 @@ class Checker {
   void check_encoding() const {
     const WindowSpec& of = window();
     if (!of.encoding) return;
-    const bool is_image = of.dtype == DataType::kUInt8 && of.shape.size() == 3 &&
-                          of.shape[0] <= kMaxJpegSide && of.shape[1] <= kMaxJpegSide &&
-                          (of.shape[2] == 1 || of.shape[2] == 3);
-    if (!is_image) {
+    if (!may_be_jpeg(of) || of.shape[0] > kMaxJpegSide || of.shape[1] > kMaxJpegSide) {
       refuse("encoding",
-             "null for rows that are no images [H,W,C] of U8, C of 1 or 3, H and W at "
-             "most 4096");
+             "null for rows that are no images [H,W,C] of U8, C of 1 or 3, H and W at most 4096");
     }
     if (of.encoding->quality < 0 || of.encoding->quality > 100) {
       refuse("encoding", "a quality of 1 to 100, or null");
@@ -200,9 +196,7 @@ class Checker {
       refuse("outside", "\"hold\", \"zero\" or \"extrapolate\" for integers");
     }
     if (!of.channels_first) return;
-    const bool is_image =
-        of.dtype == DataType::kUInt8 && of.shape.size() == 3 && of.shape[2] <= kMaxColors;
-    if (!is_image) {
+    if (!is_image(of) || of.shape[2] > kMaxColors) {
       refuse("channels_first", "false for rows that are no images [H,W,C] of U8, C at most 4");
     }
     const std::vector<Run> runs = runs_of(of);

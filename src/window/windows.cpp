@@ -16,6 +16,14 @@ std::int64_t elements_of(const WindowSpec& window) { return elements_of(window.s
 
 bool is_computed(const WindowSpec& window) { return is_value_type(window.dtype); }
 
+bool is_image(const WindowSpec& window) {
+  return window.dtype == DataType::kUInt8 && window.shape.size() == 3;
+}
+
+bool may_be_jpeg(const WindowSpec& window) {
+  return is_image(window) && (window.shape[2] == 1 || window.shape[2] == 3);
+}
+
 bool is_by_row(const WindowSpec& window) { return window.timeline == Timeline::kRows; }
 
 std::vector<Run> runs_of(const WindowSpec& window) {

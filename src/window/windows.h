@@ -13,6 +13,11 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape);
 /// D: the elements of a row.
 std::int64_t elements_of(const WindowSpec& window);
 
+/// Whether rows are images [H,W,C] of U8.
+bool is_image(const WindowSpec& window);
+/// Whether rows are images that JPEG files can have, of 1 or 3 channels.
+bool may_be_jpeg(const WindowSpec& window);
+
 /// Whether alignment computes with the window's type; rows of other types are copied as bytes.
 bool is_computed(const WindowSpec& window);
 

@@ -19,6 +19,8 @@ MCUS_PER_ENTRY = 1
 """Minimum coded units per entry of an index: one for each thread of a GPU."""
 OK, DAMAGED = 0, 1
 """Statuses of frames that have an index; `DAMAGED` is a frame that is cut short."""
+UNREADABLE = (8, 9)
+"""Statuses of lossless files and of samples other than 8 bits, which no common decoder reads."""
 OTHER_SHAPE = 255
 """The status of a frame whose size or number of colors is not the stream's."""
 NOT_UPRIGHT = 254

@@ -26,7 +26,7 @@ from robocache.live.arguments import (
 )
 from robocache.live.batch import LiveBatch, LiveTicket
 from robocache.live.channel_order import ChannelOrder, find_order
-from robocache.live.jpeg_files import check_file, check_files, file_of, files_of
+from robocache.live.jpeg_files import check_file, file_of, files_of
 from robocache.live.library import Aligner, LiveStatus
 from robocache.live.outputs import Outputs
 from robocache.live.stats import LiveStats, StatsByStream, total_stats
@@ -80,7 +80,8 @@ class LiveAligner:
     Raises:
         ValueError, TypeError: An invalid spec, or an option that contradicts it; default capacities
             of more than 1 GiB for a robot, which a rate or offsets that are too high ask for;
-            `encode_images` with a spec that lacks the quality of images.
+            `encode_images` with a spec that has no encoding of images, or an encoding without
+            quality or chroma sampling.
         RuntimeError: `device` is a CUDA device, and CUDA is not available.
 
     Example:
@@ -174,7 +175,8 @@ class LiveAligner:
 
         Raises:
             ValueError: An unknown stream or robot, a stream whose window reaches into the future,
-                a row of another shape, or a file that is not JPEG, of another size or damaged.
+                a row of another shape, or a file that is not JPEG, damaged, of another size, or
+                rotated by its EXIF data.
             TypeError: A time that is not an integer, a `valid` that is not a bool, or values of
                 another kind.
         """
@@ -235,7 +237,7 @@ class LiveAligner:
             stream: The stream's name.
             times_ns: The times of measurement, [N] integers, in ns.
             values: The rows, [N, the row's shape...]; images may be JPEG files: a list, or
-                JpegFrames.
+                JpegFrames. Files before the first one that is refused are pushed.
             robot: The index of the robot; or the index for each row, [N] integers.
             valid: Which rows are valid, [N] bool; None: all.
             order: The order of rows [N, names], by :meth:`channel_order`; None: the stream's.
@@ -245,24 +247,29 @@ class LiveAligner:
         """
         to = self._streams.find_pushed(stream)
         times = integers(f"{stream}: times_ns", times_ns)
-        files = None if order is not None else files_of(to, values)
-        if files is not None:
-            for row in check_files(to, times, files, robot, valid):
-                self.push(stream, row.time_ns, row.file, row.robot, valid=row.valid)
-            return
-        if order is not None:
-            order.check(to)
-        row_shape = to.spec.shape if order is None else (len(order.names),)
-        rows = rows_of(f"{stream}: values", to.spec, values, (len(times), *row_shape))
-        if order is not None:
-            rows = order.apply(rows)
+        rows: Any = None
+        files = None if order is not None else files_of(to, values, len(times))
+        if files is None:
+            if order is not None:
+                order.check(to)
+            row_shape = to.spec.shape if order is None else (len(order.names),)
+            rows = rows_of(f"{stream}: values", to.spec, values, (len(times), *row_shape))
+            if order is not None:
+                rows = order.apply(rows)
         robots = mask = None
+        one_robot = 0
         if isinstance(robot, (np.ndarray, Tensor)):
             robots = self._streams.robot_of_each(to, robot, len(times))
         else:
-            robot = self._streams.robot(robot)
+            one_robot = self._streams.robot(robot)
         if valid is not None:
             mask = flags(f"{stream}: valid", valid, len(times))
+        if files is not None:
+            for i, file in enumerate(files):
+                of_file = one_robot if robots is None else int(robots[i])
+                is_valid = mask is None or bool(mask[i])
+                self.push(stream, int(times[i]), file, of_file, valid=is_valid)
+            return
         with to.lock:
             status = self._aligner.push_many(
                 to.number,
@@ -270,12 +277,12 @@ class LiveAligner:
                 times.ctypes.data,
                 rows.ctypes.data,
                 to.size,
-                0 if robots is not None else int(robot),
+                one_robot,
                 None if robots is None else robots.ctypes.data,
                 None if mask is None else mask.ctypes.data,
             )
         if status != LiveStatus.OK:
-            self._streams.refuse_push(status, to, int(robot) if robots is None else 0)
+            self._streams.refuse_push(status, to, one_robot)
 
     # ---- query -----------------------------------------------------------------------------------
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import array
-from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from torch import Tensor
 
 from robocache.jpeg import library as jpeg_library
 from robocache.jpeg.frames import JpegFrames
-from robocache.live.arguments import Values, as_array, integers
+from robocache.live.arguments import Values
 from robocache.live.library import LiveStatus
 from robocache.live.streams import PushStream
 
@@ -40,50 +38,26 @@ def file_of(stream: PushStream, values: Values) -> File | None:
     return None
 
 
-def files_of(stream: PushStream, values: Values) -> list[File] | None:
-    """The JPEG files that values are, as JpegFrames or a list; None: they are rows."""
-    if isinstance(values, JpegFrames):
-        return [values.files[i] for i in range(len(values))] if stream.is_image else None
-    if not isinstance(values, (list, tuple)):
-        return None
-    files = [file for value in values if (file := file_of(stream, value)) is not None]
-    return files if files and len(files) == len(values) else None
-
-
-class FileRow(NamedTuple):
-    """A JPEG file and the arguments of its push."""
-
-    time_ns: int
-    file: File
-    robot: Any
-    valid: bool
-
-
-def check_files(
-    stream: PushStream,
-    times: NDArray[np.int64],
-    files: Sequence[File],
-    robot: int | NDArray[np.int64] | Tensor,
-    valid: NDArray[np.bool_] | Tensor | None,
-) -> list[FileRow]:
-    """The rows of a push of several files; the arguments are those of `LiveAligner.push_many`.
+def files_of(stream: PushStream, values: Values, count: int) -> list[File] | None:
+    """The JPEG files of `count` rows, which are JpegFrames or a list; None: values are rows.
 
     Raises:
-        ValueError, TypeError: Another number of files, robots or flags than of times.
+        ValueError: The number of files is another.
     """
-    name, count = stream.spec.name, len(times)
-    if len(files) != count:
-        raise ValueError(f"{name}: values: expected {count} JPEG files, got {len(files)}")
-    if isinstance(robot, (np.ndarray, Tensor)):
-        robots = integers("robot", robot, count).tolist()
+    if isinstance(values, JpegFrames):
+        if not stream.is_image:
+            return None
+        files = [values.files[i] for i in range(len(values))]
+    elif isinstance(values, (list, tuple)):
+        files = [file for value in values if (file := file_of(stream, value)) is not None]
+        if not files or len(files) != len(values):
+            return None
     else:
-        robots = [robot] * count
-    flags = np.ones(count, np.bool_) if valid is None else as_array(valid)
-    if flags.dtype != np.bool_ or flags.shape != times.shape:
-        got = f"{flags.dtype} {list(flags.shape)}"
-        raise ValueError(f"{name}: valid: expected bool [N={count}], got {got}")
-    rows = zip(times.tolist(), files, robots, flags.tolist(), strict=True)
-    return [FileRow(*row) for row in rows]
+        return None
+    if len(files) != count:
+        name = f"{stream.spec.name}: values"
+        raise ValueError(f"{name}: expected {count} JPEG files, got {len(files)}")
+    return files
 
 
 def check_file(status: int, stream: PushStream, file: File) -> None:

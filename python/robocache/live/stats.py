@@ -27,7 +27,7 @@ class LiveStats:
     overwritten: int
     """Oldest rows of a full ring, which newer ones replaced before a query took them."""
     refused: int
-    """Rows of a wrong size, and JPEG files of another size, damaged, or not JPEG."""
+    """JPEG files in error: damaged, of another size, rotated by their EXIF data, or not JPEG."""
     taken: int
     """Rows that queries took from the ring."""
     clock_back: int

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.core.threads import thread_pool
-from robocache.jpeg.library import UPRIGHT
+from robocache.jpeg import library as jpeg_library
 from robocache.readers.errors import RecordingError
 from robocache.readers.options import ReadOptions
 
@@ -71,7 +71,7 @@ def decode(data: bytes, name: str) -> Pixels:
     try:
         with image_module.open(io.BytesIO(data), formats=FORMATS) as opened:
             image = opened
-            if opened.getexif().get(_ORIENTATION, UPRIGHT) != UPRIGHT:
+            if opened.getexif().get(_ORIENTATION, jpeg_library.UPRIGHT) != jpeg_library.UPRIGHT:
                 image = require("PIL.ImageOps", "images", "images").exif_transpose(opened)
             if image.mode in ("I;16", "I;16B", "I;16L", "I"):
                 wide = np.asarray(image)
@@ -90,6 +90,10 @@ def decode(data: bytes, name: str) -> Pixels:
         raise
     except Exception as error:  # Pillow raises anything for damaged bytes
         got = f"{len(data):,} bytes that begin with {data[:8]!r}" if data else "no bytes"
+        if data:
+            status = jpeg_library.inspect_file(np.frombuffer(data, np.uint8))["status"]
+            if status in jpeg_library.UNREADABLE:
+                got = jpeg_library.describe(status)
         if not isinstance(error, image_module.UnidentifiedImageError):  # which names an object
             got += f": {error}"
         raise RecordingError(

@@ -204,13 +204,14 @@ TEST(LiveJpeg, ErrorsOfTheOption) {
   };
   EXPECT_EQ(error({camera(), scalar({0})}),
             "ValueError encode_images: expected a stream whose images were JPEG in training, got "
-            "none");
+            "none (push raw images without the option)");
   EXPECT_EQ(error({encoded_camera(0, JpegSampling::k420)}),
-            "ValueError encode_images: expected images of one quality of libjpeg's in training, "
-            "got others of 'camera'");
+            "ValueError encode_images: expected one quality of libjpeg for 'camera', got several "
+            "in training, or another encoder's (push JPEG files, or raw images without the "
+            "option)");
   EXPECT_EQ(error({encoded_camera(90, std::nullopt)}),
-            "ValueError encode_images: expected images of one chroma sampling in training, got "
-            "several of 'camera'");
+            "ValueError encode_images: expected one chroma sampling for 'camera', got several in "
+            "training (push JPEG files, or raw images without the option)");
 }
 
 TEST(LiveJpeg, ErrorsOfEncodings) {

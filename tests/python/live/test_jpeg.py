@@ -116,6 +116,8 @@ def test_several_files_at_once() -> None:
     aligner.reset()
     aligner.push_many("camera", times[:3], rc.JpegFrames.from_files(files[:3]), 1)
     np.testing.assert_array_equal(aligner.query(20 * MS)["camera"][1].numpy(), images[:3])
+    aligner.push_many("camera", times[:0], rc.JpegFrames.from_files(files[:3])[:0])
+    assert aligner.stats()["camera"].pushed == 9
 
 
 BAD_FILES: list[tuple[bytes, str]] = [
@@ -162,6 +164,8 @@ def test_files_for_other_streams_and_lists_of_others() -> None:
         aligner.push_many("camera", np.arange(3), [file, file])
     with pytest.raises(ValueError, match=r"^camera: valid: expected bool \[N=2\], got bool \[1\]$"):
         aligner.push_many("camera", np.arange(2), [file, file], valid=np.ones(1, np.bool_))
+    with pytest.raises(ValueError, match=r"^robot: expected 0 to 0, got 1$"):
+        aligner.push_many("camera", np.arange(2), [file, file], np.array([0, 1]))
     with pytest.raises(ValueError, match=r"^camera: values: expected \[45, 70, 3\], got \[9450\]$"):
         aligner.push("camera", 0, [0] * 9450)
     assert aligner.stats()["camera"].pushed == 0
@@ -210,14 +214,20 @@ def test_raw_images_are_encoded_as_in_training(chroma: Any, subsampling: int, qu
 @pytest.mark.parametrize(
     ("encoding", "message"),
     [
-        (None, "a stream whose images were JPEG in training, got none"),
+        (
+            None,
+            "a stream whose images were JPEG in training, got none (push raw images without the "
+            "option)",
+        ),
         (
             ImageEncoding("jpeg", None, "4:2:0"),
-            "images of one quality of libjpeg's in training, got others of 'camera'",
+            "one quality of libjpeg for 'camera', got several in training, or another encoder's "
+            "(push JPEG files, or raw images without the option)",
         ),
         (
             ImageEncoding("jpeg", 90, None),
-            "images of one chroma sampling in training, got several of 'camera'",
+            "one chroma sampling for 'camera', got several in training (push JPEG files, or raw "
+            "images without the option)",
         ),
     ],
 )

@@ -102,6 +102,23 @@ def test_damaged_pictures(kind: str) -> None:
         assert message == expected or size > 4
 
 
+@pytest.mark.parametrize(
+    ("frame", "depth", "text"),
+    [
+        (0xC1, 12, "a JPEG whose samples do not have 8 bits"),
+        (0xC3, 8, "a lossless or hierarchical JPEG"),
+    ],
+)
+def test_kinds_of_jpeg_that_no_decoder_reads_are_named(frame: int, depth: int, text: str) -> None:
+    data = bytearray(encoded(np.zeros((16, 16, 3), np.uint8), "JPEG"))
+    begin = data.index(b"\xff\xc0")
+    data[begin + 1], data[begin + 4] = frame, depth
+    with pytest.raises(RecordingError) as error:
+        images.decode(bytes(data), "row 3 of camera")
+    expected = f"row 3 of camera: expected an image (JPEG, PNG, WEBP, BMP, TIFF), got {text}"
+    assert str(error.value).startswith(expected)
+
+
 def test_pictures_of_several_sizes(tmp_path: Path) -> None:
     sizes = [(20, 30), (20, 30), (10, 10)]
     files = [encoded(np.full((*size, 3), row, np.uint8), "PNG") for row, size in enumerate(sizes)]

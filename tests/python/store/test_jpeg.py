@@ -15,6 +15,7 @@ from stores import HandStore
 
 import robocache as rc
 from robocache.doctor.examine import examine
+from robocache.store import shard_values
 
 pytest.importorskip("PIL.Image", reason="images need Pillow")
 load_file = pytest.importorskip("safetensors.numpy").load_file
@@ -95,7 +96,12 @@ def test_the_file_is_as_documented(tmp_path: Path, files: list[bytes]) -> None:
     assert (tensors["camera/scan_bits"] > 0).all()
 
 
-def test_statistics_are_those_of_one_frame_in_16(tmp_path: Path, files: list[bytes]) -> None:
+@pytest.mark.parametrize("read_bytes", [shard_values._FILES_BYTES, 1])
+def test_statistics_are_those_of_one_frame_in_16(
+    tmp_path: Path, files: list[bytes], monkeypatch: pytest.MonkeyPatch, read_bytes: int
+) -> None:
+    """However many files the writer reads at once: all of them, or each alone."""
+    monkeypatch.setattr(shard_values, "_FILES_BYTES", read_bytes)
     write(tmp_path, files)
     sampled = np.array([by_pillow(files[i]) for i in (0, 16, 32)]).reshape(-1, 3)
     statistics = rc.EpisodeStore(tmp_path).statistics["camera"]

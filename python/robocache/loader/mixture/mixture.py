@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
 from robocache.core.checks import check_bool, check_functions, check_integer, check_text
 from robocache.core.display import ShortRepr, counted, listed
@@ -17,13 +15,16 @@ from robocache.loader.contents import Contents
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
 from robocache.loader.foreign_options import with_hints
-from robocache.loader.frames.conversion import numbers_window
-from robocache.loader.frames.decoder import FrameStream
 from robocache.loader.make_policy_spec import find_rates, make_spec
-from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture import parts as _parts
+from robocache.loader.mixture.join_parts import (
+    join_anchors,
+    join_episodes,
+    make_parts,
+    mean_reads,
+    resident_bytes,
+)
 from robocache.loader.mixture.part_spec import PartWindows, part_windows
-from robocache.loader.mixture.parts import Part, Stream
 from robocache.loader.outputs import (
     DATASET,
     DIM_PAD,
@@ -107,7 +108,7 @@ class Mixture(BatchSource):
         _check_shares(contents, rank, world_size)
         order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
         names_of = _parts.check_keys(keys, [[w.name for w in of.windows] for of in contents])
-        parts = _make_parts(contents, names_of)
+        parts = make_parts(contents, names_of)
         agreed = _parts.agree(parts)
         check_names(agreed.windows, with_age, "keys", agreed.widths)
         widths = [key + DIM_PAD for key in agreed.widths]
@@ -124,8 +125,8 @@ class Mixture(BatchSource):
             plan = BatchPlan(
                 [stream.spec for stream in streams],
                 [stream.data for stream in streams],
-                _join_anchors([of.plan.anchors for of in contents], parts),
-                _join_episodes([of.plan.episodes for of in contents]),
+                join_anchors([of.plan.anchors for of in contents], parts),
+                join_episodes([of.plan.episodes for of in contents]),
                 order,
                 Mixing(
                     torch.tensor(begins[: len(thresholds) + 1], device=device),
@@ -139,8 +140,8 @@ class Mixture(BatchSource):
         outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed, decoder=decoder)
         names = [of.counters.name for of in contents]
         counters = Counters(check_text("name", name) or "+".join(dict.fromkeys(names)))
-        counters.sample_reads = _mean_reads(contents, [float(share) for share in shares])
-        counters.resident = _resident_bytes(contents, parts, streams, device)
+        counters.sample_reads = mean_reads(contents, [float(share) for share in shares])
+        counters.resident = resident_bytes(contents, parts, streams, device)
         counters.frames = sum(
             float(share) * of.counters.frames for share, of in zip(shares, contents, strict=True)
         )
@@ -402,104 +403,5 @@ def _check_shares(contents: Sequence[Contents], rank: int, ranks: int) -> None:
             )
 
 
-def _make_parts(contents: Sequence[Contents], names: Sequence[Mapping[str, str]]) -> list[Part]:
-    """The loaders as a mixture takes them, their keys under its own names."""
-    parts = []
-    first = 0
-    numbers = 0  # of frames in the parts before
-    for i, (loader, new) in enumerate(zip(contents, names, strict=True)):
-        data = dict(zip((w.name for w in loader.windows), loader.plan.data, strict=True))
-        specs = {window.name: window for window in loader.windows}
-        frames: dict[str, FrameStream] = {}
-        for window in () if loader.decoder is None else loader.decoder.windows:
-            of_frames = window.streams[0]
-            arrays = type(of_frames.arrays).from_buffer_copy(of_frames.arrays)
-            arrays.first_number += numbers
-            frames[window.key] = of_frames._replace(arrays=arrays)
-            data[window.key] = data[window.key]._replace(values=data[window.key].values + numbers)
-            specs[window.key] = numbers_window(specs[window.key])
-            numbers += arrays.count
-        streams = [(specs[name], data[name]) for name in specs]
-        episodes = len(loader.plan.episodes)
-        parts.append(
-            Part(
-                f"loaders[{i}]",
-                {new[window.name]: window for window in loader.windows},
-                {
-                    new[w.name]: Stream(
-                        replace(
-                            w,
-                            name=f"loaders[{i}].{w.name}",
-                            relative_to=w.relative_to
-                            and w.relative_to._replace(
-                                stream=f"loaders[{i}].{w.relative_to.stream}"
-                            ),
-                        ),
-                        of._replace(first_episode=first),
-                    )
-                    for w, of in streams
-                },
-                first,
-                episodes,
-                {new[key]: stream for key, stream in frames.items()},
-            )
-        )
-        first += episodes
-    return parts
-
-
-def _join_anchors(anchors: Sequence[Tensor], parts: Sequence[Part]) -> Tensor:
-    """All anchors [A,2], their episodes counted through all parts."""
-    joint = torch.cat(list(anchors))
-    episodes = joint.view(torch.int32)[:, 0]
-    end = 0
-    for own, part in zip(anchors, parts, strict=True):
-        begin, end = end, end + len(own)
-        episodes[begin:end] += part.first_episode
-    return joint
-
-
-def _join_episodes(tables: Sequence[Tensor]) -> Tensor:
-    """The rows of all tables [E,4], with the number of their part."""
-    joint = torch.cat(list(tables))
-    end = 0
-    for part, own in enumerate(tables):
-        begin, end = end, end + len(own)
-        joint[begin:end, 3] = part
-    return joint
-
-
-def _resident_bytes(
-    contents: Sequence[Contents],
-    parts: Sequence[Part],
-    streams: Sequence[Stream],
-    device: torch.device,
-) -> dict[str, int]:
-    """Resident bytes by tier: those of the loaders, and of streams that the mixture adds.
-
-    Its anchors replace those of the loaders, and are as many.
-    """
-    resident: Counter[str] = Counter()
-    for of in contents:
-        resident.update(of.counters.resident)
-    taken = {id(stream) for part in parts for stream in part.streams.values()}
-    numbers = sum(stream.arrays.count for part in parts for stream in part.frames.values())
-    added = [stream for stream in streams if id(stream) not in taken]
-    resident[own_tier(device)] += sum(
-        stream.data.values.nbytes + stream.data.row_offsets.nbytes for stream in added
-    )
-    resident[own_tier(device)] += 8 * numbers
-    return dict(resident)
-
-
 def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
-
-
-def _mean_reads(contents: Sequence[Contents], shares: Sequence[float]) -> dict[str, float]:
-    """Bytes of rows that a drawn sample is made of, by tier: the mean over the parts."""
-    found: dict[str, float] = {}
-    for of, share in zip(contents, shares, strict=True):
-        for tier, count in of.counters.sample_reads.items():
-            found[tier] = found.get(tier, 0.0) + share * count
-    return found
