@@ -42,6 +42,7 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/image/spec.cpp
   src/jpeg/decode_cpu.cpp
   src/jpeg/decoder.cpp
   src/jpeg/encoder.cpp

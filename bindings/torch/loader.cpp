@@ -53,7 +53,7 @@ struct RobocacheWindowOutput {
 struct RobocacheBatchMetadata {
   std::int64_t *index, *episode_index, *frame_index, *task_index, *timestamp_ns;
   float* timestamp;
-  std::int64_t* dataset_index;
+  std::int64_t *dataset_index, *epoch;
 };
 
 struct RobocacheBatchOrder {
@@ -121,9 +121,9 @@ int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
     }
     robocache::BatchMetadata wanted;
     if (metadata != nullptr) {
-      wanted = {metadata->index,        metadata->episode_index, metadata->frame_index,
-                metadata->task_index,   metadata->timestamp_ns,  metadata->timestamp,
-                metadata->dataset_index};
+      wanted = {metadata->index,         metadata->episode_index, metadata->frame_index,
+                metadata->task_index,    metadata->timestamp_ns,  metadata->timestamp,
+                metadata->dataset_index, metadata->epoch};
     }
     make(windows.data(), wanted, context_on(open.device, cuda_stream));
   });

@@ -39,6 +39,9 @@ struct Anchor {
 ///
 /// In an episode without rows, the window is zeros, all padding.
 ///
+/// With the spec's `image`, the window is its source frames [K,H,W,C] as they are, of the spec's
+/// dtype, of which `process_images` makes the images of the batch.
+///
 /// A stream may cover a range of the episodes only. It writes nothing for samples of other
 /// episodes, so that several streams, each of some episodes, may write to one output.
 struct WindowStream {
@@ -81,7 +84,7 @@ struct WindowOutput {
   std::int64_t* age_ns = nullptr;
 };
 
-/// The output arrays of the samples' metadata: [B] each, all optional.
+/// The output arrays of the samples' metadata: [B] each, except `epoch`; all optional.
 struct BatchMetadata {
   std::int64_t* index = nullptr;          // of the anchor
   std::int64_t* episode_index = nullptr;  // in the store
@@ -90,6 +93,7 @@ struct BatchMetadata {
   std::int64_t* timestamp_ns = nullptr;  // the anchor's time
   float* timestamp = nullptr;            // seconds since the episode's start
   std::int64_t* dataset_index = nullptr;
+  std::int64_t* epoch = nullptr;  // [1]: that of the batch, which `next` writes with its samples
 };
 
 /// The sampler of `BatchPlan::next`: it takes each anchor at most once an epoch, or draws from a

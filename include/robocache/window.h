@@ -10,6 +10,7 @@
 
 #include "robocache/align.h"
 #include "robocache/export.h"
+#include "robocache/image.h"
 #include "robocache/jpeg.h"
 #include "robocache/store.h"
 #include "robocache/tensor_view.h"
@@ -72,14 +73,21 @@ struct WindowSpec {
   std::int64_t latency_ns = 0;
 
   // y = (x - subtract) * multiply. Each has D numbers, one for each element of the row's last axis,
-  // one number, or none; with `channels_first`, one for each channel or one. A loader takes them as
-  // tensors, which may be on its device: see `WindowStream`.
+  // one number, or none; with `channels_first` or `image`, one for each channel or one. A loader
+  // takes them as tensors, which may be on its device: see `WindowStream`.
   std::vector<double> subtract, multiply;
   std::string normalize;  // the normalization mode that they came from; informative only
   DataType out_dtype = DataType::kFloat32;
 
-  // Whether images [H,W,C] of uint8, with one to four channels, are written as [C,H,W].
+  // Whether images [H,W,C] of uint8, with one to four channels, are written as [C,H,W]. With
+  // `image`, all its rows may be: those without an axis of channels are written as [1,h,w].
   bool channels_first = false;
+
+  // The geometry of images, which `process_images` applies to the window's source frames. Rows are
+  // then [H,W] or [H,W,C] of uint8, uint16, float16 or float32, with one to four channels, and
+  // `subtract`, `multiply`, `out_dtype` and `channels_first` apply to its output. None: the window
+  // has the frames as they are.
+  std::optional<ImageSpec> image;
 
   // The stream that the window is relative to, its reference; empty: none. From each of the
   // window's values x, alignment subtracts a column of the reference's value at the anchor (at 0 ns

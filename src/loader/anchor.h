@@ -38,9 +38,12 @@ ROBOCACHE_HOST_DEVICE Sample draw(const DrawPlan& plan, std::int64_t b) {
   return {index, anchor};
 }
 
-/// Writes the metadata of sample b to the outputs that are not null.
+/// Writes the metadata of sample b to the outputs that are not null; of sample 0 the epoch too.
 ROBOCACHE_HOST_DEVICE void write_metadata(const DrawPlan& plan, const BatchMetadata& metadata,
                                           const Sample& sample, std::int64_t b) {
+  if (b == 0 && metadata.epoch != nullptr && plan.state != nullptr) {
+    *metadata.epoch = plan.state[0];
+  }
   const bool exists = sample.index >= 0;
   const std::int64_t* const episode = plan.episodes + 4 * std::int64_t{sample.anchor.episode};
   const auto write = [b](std::int64_t* to, std::int64_t fact) {

@@ -135,6 +135,22 @@ void forget_mask(StreamPlan& align) {
   if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
 }
 
+/// The streams with the windows of source frames in place of those of images.
+std::vector<WindowStream> base_streams(const std::vector<WindowStream>& streams) {
+  std::vector<WindowStream> base = streams;
+  for (WindowStream& stream : base) {
+    if (!stream.spec.image) continue;
+    for (const auto& [tensor, scale] :
+         {std::pair{"subtract", &stream.subtract}, std::pair{"multiply", &stream.multiply}}) {
+      if (!scale->present()) continue;
+      throw_value_error(name_of_tensor(stream.spec.name, tensor),
+                        "none with image, whose frames the plan does not scale", "some");
+    }
+    stream.spec = base_window(stream.spec);
+  }
+  return base;
+}
+
 /// Marks a window as one of images that are written channels first.
 void set_image(const WindowStream& stream, WindowPlan& window) {
   const std::int64_t channels = stream.spec.shape[2];
@@ -155,7 +171,7 @@ void set_image(const WindowStream& stream, WindowPlan& window) {
 
 }  // namespace
 
-PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
+PreparedBatch::PreparedBatch(const std::vector<WindowStream>& declared,
                              const ConstTensorView& anchors, const ConstTensorView& episodes,
                              const BatchOrder& order, const ExecutionContext& context)
     : device_(context.device) {
@@ -164,8 +180,9 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
     throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
   }
 #endif
+  check_windows(windows_of(declared), WindowNames{}, WindowUse::kPlan);
+  const std::vector<WindowStream> streams = base_streams(declared);
   const std::vector<const WindowSpec*> specs = windows_of(streams);
-  check_windows(specs, WindowNames{}, WindowUse::kPlan);
   check_array("anchors", anchors, DataType::kInt64, {kAnySize, 2}, "[A,2]", device_);
   check_array("episodes", episodes, DataType::kInt64, {kAnySize, 4}, "[E,4]", device_);
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();

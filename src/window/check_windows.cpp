@@ -8,6 +8,7 @@
 #include "align/plan.h"
 #include "core/argument.h"
 #include "core/check.h"
+#include "image/spec.h"
 #include "store/json.h"
 #include "window/fields.h"
 #include "window/windows.h"
@@ -184,8 +185,34 @@ class Checker {
     }
   }
 
+  void check_image() const {
+    const WindowSpec& of = window();
+    const bool has_type = of.dtype == DataType::kUInt8 || of.dtype == DataType::kUInt16 ||
+                          of.dtype == DataType::kFloat16 || of.dtype == DataType::kFloat32;
+    const bool is_image = has_type && (of.shape.size() == 2 || of.shape.size() == 3) &&
+                          image_channels(of) <= kMaxColors;
+    if (!is_image) {
+      refuse("image",
+             "null for rows that are no images [H,W] or [H,W,C] of U8, U16, F16 or F32, C at "
+             "most 4");
+    }
+    check_image_spec(names_.field(windows_, number_, "image"), *of.image,
+                     {of.shape[0], of.shape[1]});
+    const bool has_out_type = of.out_dtype == of.dtype || of.out_dtype == DataType::kUInt8 ||
+                              of.out_dtype == DataType::kFloat16 ||
+                              of.out_dtype == DataType::kBFloat16 ||
+                              of.out_dtype == DataType::kFloat32;
+    if (!has_out_type) {
+      refuse_type("out_dtype", "U8, F16, BF16, F32 or the type of the rows with image");
+    }
+    if (of.outside == Outside::kNan) {
+      refuse("outside", "\"hold\", \"zero\" or \"extrapolate\" with image");
+    }
+  }
+
   void check_output() const {
     const WindowSpec& of = window();
+    if (of.image) return check_image();
     if (!is_computed(of) && of.out_dtype != of.dtype) {
       refuse_type("out_dtype", field_text(of, "dtype") + ", since such rows are copied");
     }
@@ -209,18 +236,21 @@ class Checker {
 
   void check_scale() const {
     const WindowSpec& of = window();
-    const std::int64_t last = of.shape.empty() ? 1 : of.shape.back();
-    const std::int64_t elements = of.channels_first ? last : elements_of(of);
+    const bool is_image = of.image.has_value();
+    const std::int64_t channels = of.shape.empty() ? 1 : of.shape.back();
+    const std::int64_t last = is_image ? image_channels(of) : channels;
+    const std::int64_t elements = of.channels_first || is_image ? last : elements_of(of);
     for (const auto& [field, numbers] : {std::pair{"normalization.subtract", &of.subtract},
                                          std::pair{"normalization.multiply", &of.multiply}}) {
       if (numbers->empty()) continue;
-      if (!is_computed(of)) refuse(field, "none for rows that are copied");
+      if (!is_computed(of) && !is_image) refuse(field, "none for rows that are copied");
       if (!std::all_of(numbers->begin(), numbers->end(),
                        [](double number) { return std::isfinite(number); })) {
         refuse(field, "finite numbers");
       }
       const auto count = static_cast<std::int64_t>(numbers->size());
       if (count == 1 || count == last || count == elements) continue;
+      if (elements == 1) refuse(field, "1 number");
       const std::string some = last == elements || last == 1 ? "1" : "1, " + std::to_string(last);
       refuse(field, some + " or " + std::to_string(elements) + " numbers");
     }
@@ -235,7 +265,7 @@ class Checker {
       refuse("causal",
              "true without offsets past the anchor (no robot has the rows that others saw)");
     }
-    if (!of.channels_first) return;
+    if (!of.channels_first || of.image) return;
     if (!is_floating_type(of.out_dtype)) refuse("out_dtype", "floats with channels_first");
     if (of.subtract.empty() && of.multiply.empty()) {
       throw_value_error(names_.field(windows_, number_, "normalization"),
@@ -262,6 +292,8 @@ class Checker {
                   std::string(" (rows of ") + kValueTypes + " can be relative)");
     }
     if (!is_computed(to)) refuse_type(kStream, std::string("a stream of ") + kValueTypes);
+    if (of.image) refuse("image", "null for a relative stream");
+    if (to.image) refuse(kStream, "a stream without image");
     if (of.channels_first) refuse("channels_first", "false for a relative stream");
     if (to.channels_first) refuse(kStream, "a stream without channels_first");
     const std::int64_t channels = elements_of(to);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "align/method_names.h"
+#include "image/spec.h"
 #include "jpeg/names.h"
 #include "store/stream_values.h"
 #include "window/windows.h"
@@ -98,6 +99,70 @@ struct OptionalEncoding {
     return {{"format", "jpeg"},
             {"quality", encoding->quality == 0 ? Json() : Json(encoding->quality)},
             {"chroma", encoding->sampling ? Json(name_of(*encoding->sampling)) : Json()}};
+  }
+};
+
+struct OptionalImage {
+  static constexpr char kSchema[] = R"({"oneOf": [{"type": "null"}, {"type": "object",
+    "additionalProperties": false, "required": ["size", "mode", "filter", "crop", "center"],
+    "properties": {
+      "size": {"type": ["array", "null"], "minItems": 2, "maxItems": 2,
+        "items": {"type": "integer", "minimum": 1, "maximum": 4096}},
+      "mode": {"enum": ["stretch", "pad", "crop"]},
+      "filter": {"enum": ["bilinear", "nearest", "masked"]},
+      "crop": {"type": ["array", "null"], "minItems": 4, "maxItems": 4,
+        "items": {"type": "integer", "minimum": 0}},
+      "center": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}}}]})";
+  static std::optional<ImageSpec> read(const Value& value) {
+    if (value.is_null()) return std::nullopt;
+    check_members(value, {"size", "mode", "filter", "crop", "center"}, kPolicySpecVersion);
+    ImageSpec image;
+    const std::vector<std::int32_t> size = pixels(value.member("size"), 2, 1, kMaxImageSide);
+    if (!size.empty()) {
+      image.height = size[0];
+      image.width = size[1];
+    }
+    image.mode = store::choice(value.member("mode"), kResizeModeNames);
+    image.filter = store::choice(value.member("filter"), kResizeFilterNames);
+    const std::vector<std::int32_t> crop = pixels(value.member("crop"), 4, 0, kMaxRowElements);
+    if (!crop.empty()) {
+      image.crop_top = crop[0];
+      image.crop_left = crop[1];
+      image.crop_height = crop[2];
+      image.crop_width = crop[3];
+    }
+    image.center = value.member("center").number();
+    return image;
+  }
+  static Json write(const std::optional<ImageSpec>& image) {
+    if (!image) return {};
+    const ImageSpec& of = *image;
+    const bool has_size = of.height != 0 || of.width != 0;
+    const bool has_crop = of.crop_height != 0 || of.crop_width != 0;
+    return {
+        {"size", has_size ? Json::array({of.height, of.width}) : Json()},
+        {"mode", std::string(name_in(kResizeModeNames, of.mode))},
+        {"filter", std::string(name_in(kResizeFilterNames, of.filter))},
+        {"crop", has_crop ? Json::array({of.crop_top, of.crop_left, of.crop_height, of.crop_width})
+                          : Json()},
+        {"center", of.center}};
+  }
+
+ private:
+  /// `count` numbers of `least` to `most`, or null: none.
+  static std::vector<std::int32_t> pixels(const Value& value, std::size_t count, std::int64_t least,
+                                          std::int64_t most) {
+    if (value.nullable().is_null()) return {};
+    std::vector<std::int32_t> numbers;
+    for (const Value& item : value.items()) {
+      const std::int64_t number = item.signed_integer();
+      if (number < least || number > most) {
+        item.refuse(std::to_string(least) + " to " + std::to_string(most));
+      }
+      numbers.push_back(static_cast<std::int32_t>(number));
+    }
+    if (numbers.size() != count) value.refuse("null or " + std::to_string(count) + " numbers");
+    return numbers;
   }
 };
 
@@ -273,6 +338,11 @@ constexpr WindowField kFields[] = {
     field<&WindowSpec::channels_first, Boolean>({nullptr, "channels_first"},
                                                 {nullptr, "colours_first"},
                                                 "Whether [H,W,C] is written [C,H,W]."),
+    optional_field<&WindowSpec::image, OptionalImage>(
+        "image",
+        "The geometry of images: the output's [height,width] (null: the crop's), how it is filled, "
+        "the filter, the crop [top,left,height,width] (null: the whole image), and the share at "
+        "the output's center that is enlarged to fill it; null: frames as they are."),
     field<&WindowSpec::relative_to, StreamName>(
         {"relative_to", "stream"}, {"relative", "to"},
         "The stream whose value at the anchor was subtracted before normalization."),

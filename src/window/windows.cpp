@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/argument.h"
+#include "image/spec.h"
 
 namespace robocache {
 
@@ -35,6 +36,33 @@ bool has_method(const WindowSpec& window, Method method) {
   const std::vector<Run> runs = runs_of(window);
   return !is_by_row(window) && std::any_of(runs.begin(), runs.end(),
                                            [&](const Run& run) { return run.method == method; });
+}
+
+std::int64_t image_channels(const WindowSpec& window) {
+  return window.shape.size() > 2 ? window.shape[2] : 1;
+}
+
+std::vector<std::int64_t> output_shape(const WindowSpec& window) {
+  if (!window.image && !window.channels_first) return window.shape;
+  ImageSize size{window.shape[0], window.shape[1]};
+  if (window.image) size = output_size(*window.image, size);
+  if (window.channels_first) return {image_channels(window), size.height, size.width};
+  std::vector<std::int64_t> shape = window.shape;
+  shape[0] = size.height;
+  shape[1] = size.width;
+  return shape;
+}
+
+WindowSpec base_window(const WindowSpec& window) {
+  WindowSpec base = window;
+  if (!window.image) return base;
+  base.image.reset();
+  base.out_dtype = window.dtype;
+  base.channels_first = false;
+  base.subtract.clear();
+  base.multiply.clear();
+  base.normalize.clear();
+  return base;
 }
 
 bool is_live(const WindowSpec& window) {

@@ -29,6 +29,16 @@ std::vector<Run> runs_of(const WindowSpec& window);
 /// Whether a run of the window has this method. False by row, where methods have no effect.
 bool has_method(const WindowSpec& window, Method method);
 
+/// The channels of a row that is an image [H,W] or [H,W,C].
+std::int64_t image_channels(const WindowSpec& window);
+
+/// The shape of a step's values in a batch: [h,w,C] or [C,h,w] of an image, else that of a row.
+std::vector<std::int64_t> output_shape(const WindowSpec& window);
+
+/// The window of the source frames that `process_images` reads, of a window with `image`; other
+/// windows themselves.
+WindowSpec base_window(const WindowSpec& window);
+
 /// Whether no offset lies past the anchor, so that a robot can compute the window live.
 bool is_live(const WindowSpec& window);
 

@@ -128,6 +128,7 @@ class ExaminedSamples:
             # By rows, methods have no effect on masks, and a slerp needs its four channels.
             method=tuple(("previous" if window.by_rows else method, 1) for method in methods),
             channels_first=False,
+            image=None,
             normalization=None,
             outside="hold",
             relative_to=relative and relative._replace(columns=(-1,) * len(methods)),

@@ -60,7 +60,10 @@ class WindowOutput(ctypes.Structure):
 
 
 class BatchMetadata(ctypes.Structure):
-    """Addresses of the samples' metadata, [B] each; timestamp is float32, the others int64."""
+    """Addresses of the samples' metadata, [B] each; timestamp is float32, the others int64.
+
+    `epoch` is [1], and only `next` writes it.
+    """
 
     _fields_ = (
         ("index", c_void_p),
@@ -70,6 +73,7 @@ class BatchMetadata(ctypes.Structure):
         ("timestamp_ns", c_void_p),
         ("timestamp", c_void_p),
         ("dataset_index", c_void_p),
+        ("epoch", c_void_p),
     )
 
 

@@ -235,9 +235,9 @@ class PolicySpec:
 
 
 def _stream_fields(stream: WindowSpec) -> dict[str, Any]:
-    """The fields of a stream; without `encoding`, which older libraries refuse, of raw rows."""
+    """The fields of a stream, without those that older libraries refuse, where they are null."""
     fields = stream.to_fields()
-    return {k: v for k, v in fields.items() if k != "encoding" or v is not None}
+    return {k: v for k, v in fields.items() if k not in ("encoding", "image") or v is not None}
 
 
 def _mixture_fields(mixture: MixtureSpec) -> dict[str, Any]:

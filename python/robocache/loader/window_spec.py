@@ -14,6 +14,7 @@ import torch
 from robocache.core import dtypes
 from robocache.core.display import ShortRepr, short_repr
 from robocache.core.names import Outside
+from robocache.image.spec import ImageSpec
 from robocache.normalization.formulas import Normalization
 
 Layout: TypeAlias = tuple[tuple[str, int], ...]
@@ -91,13 +92,15 @@ class WindowSpec(ShortRepr):
     """A row arrives this long after its time, at least."""
     normalization: Normalization | None = None
     """`y = (x - subtract) * multiply`: a number for each of the D elements, for each of the row's
-    last axis, or one for all. With `channels_first`, for each channel."""
+    last axis, or one for all. With `channels_first` or `image`, for each channel."""
     normalize: str | None = None
     """The mode that `normalization` came from; for people."""
     out_dtype: str = "F32"
     """The type that is written, as safetensors names it."""
     channels_first: bool = False
-    """Whether an image [H,W,C] is written [C,H,W]."""
+    """Whether an image [H,W,C] is written [C,H,W]; with `image`, [H,W] is written [1,h,w]."""
+    image: ImageSpec | None = None
+    """The geometry of images; None: frames are as they are."""
     relative_to: RelativeTo | None = None
     """The reference that is subtracted; None: the window is not relative."""
 
@@ -144,8 +147,23 @@ class WindowSpec(ShortRepr):
     @property
     def out_shape(self) -> tuple[int, ...]:
         """The shape of a sample's values: [K, ...], or without the axis."""
-        row = (self.shape[2], *self.shape[:2]) if self.channels_first else self.shape
+        row = self.output_row
         return (len(self.offsets), *row) if self.has_axis else row
+
+    @property
+    def image_channels(self) -> int:
+        """The channels of a row that is an image [H,W] or [H,W,C]."""
+        return self.shape[2] if len(self.shape) > 2 else 1
+
+    @property
+    def output_row(self) -> tuple[int, ...]:
+        """The shape of a step's values in a batch: [h,w,C] or [C,h,w] of an image."""
+        if self.image is None and not self.channels_first:
+            return self.shape
+        size = self.shape[0], self.shape[1]
+        if self.image is not None:
+            size = self.image.output_size(*size)
+        return (self.image_channels, *size) if self.channels_first else (*size, *self.shape[2:])
 
     @property
     def sample_bytes(self) -> int:
@@ -166,6 +184,7 @@ class WindowSpec(ShortRepr):
                 for name, numbers in scale._asdict().items()
             }
         values["encoding"] = self.encoding and self.encoding._asdict()
+        values["image"] = self.image and self.image.to_fields()
         if relative is not None:
             values["relative_to"] = relative._asdict() | {"columns": list(relative.columns)}
         return values
@@ -178,13 +197,14 @@ class WindowSpec(ShortRepr):
     def from_fields(cls, given: Mapping[str, Any]) -> WindowSpec:
         """The record of fields that the library has validated."""
         scale, relative, method = given["normalization"], given["relative_to"], given["method"]
-        encoding = given["encoding"]
+        encoding, image = given["encoding"], given["image"]
         return cls(
             **dict(given)
             | {
                 "shape": tuple(given["shape"]),
                 "channels": given["channels"] and tuple(given["channels"]),
                 "encoding": encoding and ImageEncoding(**encoding),
+                "image": image and ImageSpec.from_fields(image),
                 "offsets": tuple(given["offsets"]),
                 "method": method if isinstance(method, str) else tuple((m, n) for m, n in method),
                 "normalization": scale
@@ -198,6 +218,36 @@ class WindowSpec(ShortRepr):
     def from_json(cls, text: str | bytes) -> WindowSpec:
         """The record of a JSON object that the library has validated."""
         return cls.from_fields(json.loads(text))
+
+
+def base_window(window: WindowSpec) -> WindowSpec:
+    """The window of the source frames of a window with `image`; other windows themselves."""
+    if window.image is None:
+        return window
+    return replace(
+        window,
+        out_dtype=window.dtype,
+        normalization=None,
+        normalize=None,
+        channels_first=False,
+        image=None,
+    )
+
+
+def output_window(window: WindowSpec) -> WindowSpec:
+    """The window whose rows are the images of a window with `image`; other windows themselves."""
+    if window.image is None:
+        return window
+    return replace(
+        window,
+        dtype=window.out_dtype,
+        shape=window.output_row,
+        encoding=None,
+        normalization=None,
+        normalize=None,
+        channels_first=False,
+        image=None,
+    )
 
 
 def fields_without_scales(windows: Iterable[WindowSpec]) -> list[dict[str, Any]]:

@@ -196,6 +196,37 @@ TEST(PolicySpec, SaysHowImagesWereEncoded) {
             name + ".chroma: expected a value, or null, got none");
 }
 
+TEST(PolicySpec, ImagesHaveAGeometry) {
+  WindowSpec window;
+  window.name = "camera";
+  window.dtype = DataType::kUInt8;
+  window.shape = {6, 8, 3};
+  window.image.emplace();
+  ImageSpec& image = *window.image;
+  const auto again = [&] {
+    const std::string text = windows_json({window});
+    const std::vector<WindowSpec> read = parse_windows(text, "windows");
+    EXPECT_EQ(windows_json(read), text);
+    return read.at(0).image;
+  };
+  ASSERT_TRUE(again().has_value());
+  EXPECT_EQ(again()->height, 0);
+  EXPECT_EQ(again()->center, 1.0);
+  image = {224, 256, ResizeMode::kPad, ResizeFilter::kMasked, 1, 2, 3, 4, 0.95};
+  const ImageSpec read = again().value();
+  EXPECT_EQ(read.height, 224);
+  EXPECT_EQ(read.width, 256);
+  EXPECT_EQ(read.mode, ResizeMode::kPad);
+  EXPECT_EQ(read.filter, ResizeFilter::kMasked);
+  EXPECT_EQ(read.crop_top, 1);
+  EXPECT_EQ(read.crop_left, 2);
+  EXPECT_EQ(read.crop_height, 3);
+  EXPECT_EQ(read.crop_width, 4);
+  EXPECT_EQ(read.center, 0.95);
+  window.image.reset();
+  EXPECT_FALSE(again().has_value());
+}
+
 TEST(PolicySpec, WindowsComeBackFromJson) {
   const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
   const std::vector<WindowSpec> windows(spec.streams.begin(), spec.streams.end());

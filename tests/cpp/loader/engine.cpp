@@ -155,10 +155,10 @@ class DeviceResult {
                           static_cast<std::int64_t*>(on_device(window.age))});
     }
     const auto fact = [&](Tensor& tensor) { return static_cast<std::int64_t*>(on_device(tensor)); };
-    facts_ = {fact(host.index),        fact(host.episode_index),
-              fact(host.frame_index),  fact(host.task_index),
-              fact(host.timestamp_ns), static_cast<float*>(on_device(host.timestamp)),
-              fact(host.dataset_index)};
+    facts_ = {fact(host.index),         fact(host.episode_index),
+              fact(host.frame_index),   fact(host.task_index),
+              fact(host.timestamp_ns),  static_cast<float*>(on_device(host.timestamp)),
+              fact(host.dataset_index), fact(host.epoch)};
   }
 
   const WindowOutput* outputs() const { return outputs_.data(); }

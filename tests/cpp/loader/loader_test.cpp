@@ -30,6 +30,7 @@ class LoaderBatch : public TestOfEngines<LoaderEngine, loader_engine> {
       try {
         BatchResult result = engine().gather(problem, indices);
         EXPECT_EQ(check_batch(problem, indices, result), "") << "seed " << seed;
+        EXPECT_TRUE(result.epoch.is_untouched(BatchResult::kGap)) << "seed " << seed;
       } catch (const std::exception& error) {
         ADD_FAILURE() << "seed " << seed << " threw " << error.what() << problem.text();
       }
@@ -173,7 +174,9 @@ TEST_P(LoaderBatch, DrawsTheOrderOfEveryEpoch) {
     Progress progress;
     std::vector<std::int64_t> sizes;
     std::vector<std::vector<std::int64_t>> expected;
+    std::vector<std::int64_t> epochs;
     while (sizes.size() < 12) {
+      epochs.push_back(progress.epoch);
       expected.push_back(expected_samples(problem, progress.epoch, progress.position));
       sizes.push_back(static_cast<std::int64_t>(expected.back().size()));
       EXPECT_EQ(plan.batch_size_at(progress.position), sizes.back());
@@ -184,6 +187,8 @@ TEST_P(LoaderBatch, DrawsTheOrderOfEveryEpoch) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       EXPECT_EQ(check_batch(problem, expected[i], results[i]), "")
           << "seed " << seed << ", batch " << i;
+      if (!problem.wants_metadata || sizes[i] == 0) continue;
+      EXPECT_EQ(results[i].epoch.get_int(0), epochs[i]) << "seed " << seed << ", batch " << i;
     }
     EXPECT_EQ(state, (std::vector<std::int64_t>{progress.epoch, progress.position, 0, 0}))
         << "seed " << seed << problem.text();

@@ -114,6 +114,7 @@ BatchResult::BatchResult(const LoaderProblem& problem, std::int64_t size) {
       *fact = Tensor(DataType::kInt64, {size});
     }
     timestamp = Tensor(DataType::kFloat32, {size});
+    epoch = Tensor(DataType::kInt64, {1});
   }
   for (Tensor* tensor : tensors()) tensor->fill_bytes(kGap);
 }
@@ -131,9 +132,9 @@ std::vector<WindowOutput> BatchResult::outputs() {
 
 BatchMetadata BatchResult::metadata() {
   const auto data = [](Tensor& tensor) { return static_cast<std::int64_t*>(tensor.view().data); };
-  return {data(index),        data(episode_index), data(frame_index),
-          data(task_index),   data(timestamp_ns),  static_cast<float*>(timestamp.view().data),
-          data(dataset_index)};
+  return {data(index),         data(episode_index), data(frame_index),
+          data(task_index),    data(timestamp_ns),  static_cast<float*>(timestamp.view().data),
+          data(dataset_index), data(epoch)};
 }
 
 std::vector<Tensor*> BatchResult::tensors() {
@@ -142,7 +143,7 @@ std::vector<Tensor*> BatchResult::tensors() {
     all.insert(all.end(), {&window.values, &window.is_pad, &window.age});
   }
   all.insert(all.end(), {&index, &episode_index, &frame_index, &task_index, &timestamp_ns,
-                         &timestamp, &dataset_index});
+                         &timestamp, &dataset_index, &epoch});
   return all;
 }
 

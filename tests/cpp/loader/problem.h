@@ -53,6 +53,7 @@ struct BatchResult {
   std::vector<Window> windows;
   // [B] each, or absent
   Tensor index, episode_index, frame_index, task_index, timestamp_ns, timestamp, dataset_index;
+  Tensor epoch;  // [1], or absent
 
   /// Allocates the outputs of a problem's batch of `size` samples; every byte is kGap.
   BatchResult(const LoaderProblem& problem, std::int64_t size);

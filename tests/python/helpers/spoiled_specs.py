@@ -36,6 +36,11 @@ def encoding(**changes: Any) -> dict[str, Any]:
     return {"format": "jpeg", "quality": 90, "chroma": "4:2:0"} | changes
 
 
+def image(**changes: Any) -> dict[str, Any]:
+    fields = {"size": [8, 8], "mode": "pad", "filter": "bilinear", "crop": None, "center": 0.9}
+    return fields | changes
+
+
 def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
     scale = {"subtract": subtract, "multiply": multiply}
     return {"type": "normalize", "normalization": {"action": scale}}
@@ -92,6 +97,66 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         put("streams", 0, "encoding", value=encoding()),
         "streams[0].encoding: expected null for rows that are no images [H,W,C] of U8, C of 1 or "
         '3, H and W at most 4096, got {"chroma":"4:2:0","format":"jpeg","quality":90}',
+    ),
+    (
+        put("streams", 0, "image", value=image()),
+        "streams[0].image: expected null for rows that are no images [H,W] or [H,W,C] of U8, U16, "
+        'F16 or F32, C at most 4, got {"center":0.9,"crop":null,"filter":"bilinear","mode":"pad",'
+        '"size":[8,8]}',
+    ),
+    (
+        put("streams", 3, "image", value=[8, 8]),
+        "streams[3].image: expected an object, got [8,8]",
+    ),
+    (
+        put("streams", 3, "image", value=image(size=[8])),
+        "streams[3].image.size: expected null or 2 numbers, got [8]",
+    ),
+    (
+        put("streams", 3, "image", value=image(size=[8, 0])),
+        "streams[3].image.size[1]: expected 1 to 4096, got 0",
+    ),
+    (
+        put("streams", 3, "image", value=image(size=[4097, 8])),
+        "streams[3].image.size[0]: expected 1 to 4096, got 4097",
+    ),
+    (
+        put("streams", 3, "image", value=image(mode="fill")),
+        'streams[3].image.mode: expected stretch, pad or crop, got "fill"',
+    ),
+    (
+        put("streams", 3, "image", value=image(filter="bicubic")),
+        'streams[3].image.filter: expected bilinear, nearest or masked, got "bicubic"',
+    ),
+    (
+        put("streams", 3, "image", value=image(crop=[0, 0, 1])),
+        "streams[3].image.crop: expected null or 4 numbers, got [0,0,1]",
+    ),
+    (
+        put("streams", 3, "image", value=image(crop=[0, 1, 4, 6])),
+        "streams[3].image.crop: expected [top,left,height,width] within an image of [4,6], got "
+        "[0,1,4,6]",
+    ),
+    (
+        put("streams", 3, "image", value=image(crop=[0, 0, 0, 1])),
+        "streams[3].image.crop: expected [top,left,height,width] within an image of [4,6], got "
+        "[0,0,0,1]",
+    ),
+    (
+        put("streams", 3, "image", value=image(center=0)),
+        "streams[3].image.center: expected a share above 0, at most 1, got 0",
+    ),
+    (
+        put("streams", 3, "image", value=image(center=1.5)),
+        "streams[3].image.center: expected a share above 0, at most 1, got 1.5",
+    ),
+    (
+        put("streams", 3, "image", value=image(angle=1)),
+        f'streams[3].image."angle": expected no such field in version {VERSION}, got 1',
+    ),
+    (
+        put("streams", 3, "image", value={"size": [8, 8]}),
+        "streams[3].image.mode: expected stretch, pad or crop, got none",
     ),
     (
         put("streams", 3, "encoding", value="jpeg"),
@@ -305,7 +370,7 @@ BEYOND_A_SCHEMA = [
             '"rows"', "that sum", "are copied", '"mean"', '"Infinity', "or F64, got "
             '"I32"', "channels_first", "relative_to", "concat[", "2^26",
             "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
-            "or 7 names", "4096", "1 channel",
+            "or 7 names", "4096", "1 channel", "C at most 4", "within an image",
         )
     )
 ]  # fmt: skip

@@ -55,6 +55,7 @@ def numbers_window(window: WindowSpec) -> WindowSpec:
         out_dtype="I64",
         channels=None,
         channels_first=False,
+        image=None,
         normalization=None,
         normalize=None,
         encoding=None,
