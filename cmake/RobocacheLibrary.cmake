@@ -6,6 +6,7 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in"
 # First, and the longest before the others: on few cores nothing then waits for them at the end.
 set(robocache_cuda_sources
     src/jpeg/decode_cuda.cu
+    src/image/draw_cuda.cu
     src/loader/batch_cuda.cu
     src/align/align_cuda.cu
     src/align/align_wide_cuda.cu
@@ -42,6 +43,7 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/image/augment.cpp
   src/image/spec.cpp
   src/jpeg/decode_cpu.cpp
   src/jpeg/decoder.cpp
@@ -147,6 +149,7 @@ set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
                             PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # Files that other instruction sets do not speed up are compiled for the baseline alone.
 set_source_files_properties(
+  src/image/augment.cpp
   src/jpeg/decode_cpu.cpp src/jpeg/frames.cpp src/jpeg/index.cpp src/jpeg/scan_walker.cpp
   src/jpeg/tables.cpp
   src/live/ordered_rows.cpp src/live/row_transform.cpp src/live/transform_chain.cpp

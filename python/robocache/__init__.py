@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from robocache.core.library import build_info as build_info
     from robocache.core.ragged import RaggedArray as RaggedArray
     from robocache.export import export_lerobot as export_lerobot
+    from robocache.image.drawn import DrawnAugmentation as DrawnAugmentation
+    from robocache.image.steps import Augment as Augment
+    from robocache.image.steps import CameraDropout as CameraDropout
+    from robocache.image.steps import ColorJitter as ColorJitter
+    from robocache.image.steps import GaussianNoise as GaussianNoise
+    from robocache.image.steps import RandomAffine as RandomAffine
+    from robocache.image.steps import RandomBrightness as RandomBrightness
+    from robocache.image.steps import RandomCrop as RandomCrop
+    from robocache.image.steps import RandomErasing as RandomErasing
+    from robocache.image.steps import RandomGamma as RandomGamma
+    from robocache.image.steps import RandomGrayscale as RandomGrayscale
+    from robocache.image.steps import RandomHorizontalFlip as RandomHorizontalFlip
+    from robocache.image.steps import RandomResizedCrop as RandomResizedCrop
+    from robocache.image.steps import RandomRotation as RandomRotation
+    from robocache.image.steps import RandomSharpness as RandomSharpness
+    from robocache.image.steps import RandomSubset as RandomSubset
     from robocache.jpeg.frames import JpegFrames as JpegFrames
     from robocache.live.aligner import LiveAligner as LiveAligner
     from robocache.live.batch import LiveBatch as LiveBatch
@@ -70,11 +86,16 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Augment",
     "BuildInfo",
+    "CameraDropout",
     "ChannelOrder",
+    "ColorJitter",
     "Conversion",
+    "DrawnAugmentation",
     "EpisodeStore",
     "Episodes",
+    "GaussianNoise",
     "JpegFrames",
     "LiveAligner",
     "LiveBatch",
@@ -88,6 +109,17 @@ __all__ = [
     "Normalizer",
     "PolicySpec",
     "RaggedArray",
+    "RandomAffine",
+    "RandomBrightness",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomGamma",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSharpness",
+    "RandomSubset",
     "Relative",
     "Repair",
     "Replay",
@@ -131,11 +163,16 @@ __all__ = [
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _HOME = {
+    "Augment": "robocache.image.steps",
     "BuildInfo": "robocache.core.library",
+    "CameraDropout": "robocache.image.steps",
     "ChannelOrder": "robocache.live.channel_order",
+    "ColorJitter": "robocache.image.steps",
     "Conversion": "robocache.conversion",
+    "DrawnAugmentation": "robocache.image.drawn",
     "EpisodeStore": "robocache.store.episode_store",
     "Episodes": "robocache.loader.sampling.episodes",
+    "GaussianNoise": "robocache.image.steps",
     "JpegFrames": "robocache.jpeg.frames",
     "LiveAligner": "robocache.live.aligner",
     "LiveBatch": "robocache.live.batch",
@@ -149,6 +186,17 @@ _HOME = {
     "Normalizer": "robocache.normalization.normalizer",
     "PolicySpec": "robocache.loader.policy_spec",
     "RaggedArray": "robocache.core.ragged",
+    "RandomAffine": "robocache.image.steps",
+    "RandomBrightness": "robocache.image.steps",
+    "RandomCrop": "robocache.image.steps",
+    "RandomErasing": "robocache.image.steps",
+    "RandomGamma": "robocache.image.steps",
+    "RandomGrayscale": "robocache.image.steps",
+    "RandomHorizontalFlip": "robocache.image.steps",
+    "RandomResizedCrop": "robocache.image.steps",
+    "RandomRotation": "robocache.image.steps",
+    "RandomSharpness": "robocache.image.steps",
+    "RandomSubset": "robocache.image.steps",
     "Relative": "robocache.loader.window",
     "Repair": "robocache.marking",
     "Replay": "robocache.live.replay",

@@ -1,8 +1,8 @@
 // Draws the parameters of a frame from an AugmentPlan, on every backend to the same bits.
 //
-// A frame has a key, a hash of the seed, the epoch, the sample and the camera; number j of step i is
-// a hash of the key and the counter i * kDrawsPerStep + j. So a step's draws do not depend on the
-// steps before it. The arithmetic is float64 without fused multiply-add; sine and cosine are those
+// A frame has a key, a hash of the seed, the epoch, the sample and the camera. Number j of step i
+// is a hash of the key and the counter i * kDrawsPerStep + j, so a step's draws do not depend on
+// the steps before it. The arithmetic is float64 without fused multiply-add; sine and cosine are those
 // of align/trigonometry.h. Results are rounded to float32 once.
 #pragma once
 
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kDrawsPerStep = 32;
 inline constexpr std::uint64_t kApplyDraw = kDrawsPerStep - 1;
 
 /// torchvision's RandomErasing draws sizes until one fits, at most so often.
-inline constexpr int kEraseAttempts = 10;
+inline constexpr std::uint64_t kEraseAttempts = 10;
 
 /// The hash of a key and a number.
 ROBOCACHE_HOST_DEVICE std::uint64_t extended_key(std::uint64_t key, std::uint64_t number) {
@@ -122,6 +122,11 @@ ROBOCACHE_HOST_DEVICE AffineMap composed(const AffineMap& outer, const AffineMap
            a[3] * b[0] + a[4] * b[3], a[3] * b[1] + a[4] * b[4], a[3] * b[2] + a[4] * b[5] + a[5]}};
 }
 
+/// A number of 0 or more, rounded to the nearest integer, ties to even.
+ROBOCACHE_HOST_DEVICE std::int32_t rounded(double x) {
+  return static_cast<std::int32_t>((x + 0x1p52) - 0x1p52);
+}
+
 ROBOCACHE_HOST_DEVICE double magnitude(double x) { return x < 0 ? -x : x; }
 
 /// Adds a crop of a share of both sides, which begins anywhere. Where a pixel of the output then is
@@ -220,7 +225,7 @@ ROBOCACHE_HOST_DEVICE void add_jitter(const AugmentStep& step, const StepDraws& 
                                       ImageParameters& out) {
   std::int32_t order[4] = {0, 1, 2, 3};
   for (std::int32_t i = 3; i > 0; --i) {
-    const std::int32_t j = draws.below(i + 1, static_cast<std::uint64_t>(4 + i));
+    const std::int32_t j = draws.below(i + 1, std::uint64_t{4} + static_cast<std::uint32_t>(i));
     const std::int32_t moved = order[i];
     order[i] = order[j];
     order[j] = moved;
@@ -237,14 +242,14 @@ ROBOCACHE_HOST_DEVICE void add_jitter(const AugmentStep& step, const StepDraws& 
 ROBOCACHE_HOST_DEVICE void set_erase(const AugmentStep& step, const StepDraws& draws,
                                      const AugmentGeometry& geometry, ImageParameters& out) {
   const double area = static_cast<double>(geometry.height) * geometry.width;
-  for (int attempt = 0; attempt < kEraseAttempts; ++attempt) {
-    const auto counter = static_cast<std::uint64_t>(2 * attempt);
+  for (std::uint64_t attempt = 0; attempt < kEraseAttempts; ++attempt) {
+    const std::uint64_t counter = 2 * attempt;
     const double erased = area * draws.within(static_cast<double>(step.low[0]),
                                               static_cast<double>(step.high[0]), counter);
     const double ratio = exponential(draws.within(static_cast<double>(step.low[1]),
                                                   static_cast<double>(step.high[1]), counter + 1));
-    const auto height = static_cast<std::int32_t>(square_root(erased * ratio) + 0.5);
-    const auto width = static_cast<std::int32_t>(square_root(erased / ratio) + 0.5);
+    const std::int32_t height = rounded(square_root(erased * ratio));
+    const std::int32_t width = rounded(square_root(erased / ratio));
     if (height >= geometry.height || width >= geometry.width) continue;
     out.erase[0] = draws.below(geometry.height - height + 1, 2 * kEraseAttempts);
     out.erase[1] = draws.below(geometry.width - width + 1, 2 * kEraseAttempts + 1);
