@@ -2,8 +2,8 @@
 //
 // A frame has a key, a hash of the seed, the epoch, the sample and the camera. Number j of step i
 // is a hash of the key and the counter i * kDrawsPerStep + j, so a step's draws do not depend on
-// the steps before it. The arithmetic is float64 without fused multiply-add; sine and cosine are those
-// of align/trigonometry.h. Results are rounded to float32 once.
+// the steps before it. The arithmetic is float64 without fused multiply-add; sine and cosine are
+// those of align/trigonometry.h. Results are rounded to float32 once.
 #pragma once
 
 #include <cstdint>
