@@ -39,6 +39,11 @@ ELSEWHERE = {  # files of other projects, and of examples
     "utils/dataset.py",
     "robomimic/utils/dataset.py",
     "model/common/normalizer.py",
+    "model/vision/crop_randomizer.py",
+    "dlimp/augmentations.py",
+    "scripts/configs/octo_pretrain_config.py",
+    "src/lerobot/datasets/transforms.py",
+    "src/openpi/models_pytorch/preprocessing_pytorch.py",
     "diffusion_policy/model/common/normalizer.py",
 }
 PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.M)
