@@ -8,8 +8,16 @@ from typing import Any, TypeAlias
 
 from robocache.core.display import short
 from robocache.image.plan import AugmentPlan, make_plan
-from robocache.image.presets import PRESETS, PresetName, preset_steps
-from robocache.image.steps import Augment, AugmentStep, CameraDropout, RandomCrop, check_steps
+from robocache.image.presets import preset_steps
+from robocache.image.steps import (
+    PRESETS,
+    Augment,
+    AugmentStep,
+    CameraDropout,
+    PresetName,
+    RandomCrop,
+    check_steps,
+)
 
 CameraSteps: TypeAlias = Sequence[AugmentStep] | PresetName | Augment
 Augmentations: TypeAlias = CameraSteps | Mapping[str, CameraSteps | None]

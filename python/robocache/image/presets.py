@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
-
 from robocache.image.steps import (
     AugmentStep,
     CameraDropout,
     ColorJitter,
+    PresetName,
     RandomAffine,
     RandomBrightness,
     RandomCrop,
@@ -17,8 +16,6 @@ from robocache.image.steps import (
     RandomSubset,
 )
 
-PresetName: TypeAlias = Literal["openpi", "octo", "lerobot", "diffusion_policy"]
-PRESETS: tuple[PresetName, ...] = get_args(PresetName)
 _WRIST = "wrist"
 """Cameras with this in their name have no geometric steps in openpi and octo."""
 

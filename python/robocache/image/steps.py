@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from robocache.core.checks import check_bool, check_integer
 from robocache.core.display import short
@@ -22,8 +22,9 @@ from robocache.image.ranges import (
     range_around,
 )
 
-if TYPE_CHECKING:
-    from robocache.image.presets import PresetName
+PresetName: TypeAlias = Literal["openpi", "octo", "lerobot", "diffusion_policy"]
+PRESETS: tuple[PresetName, ...] = get_args(PresetName)
+"""The names of published augmentations, which presets.py has."""
 
 MAX_DEGREES = 180.0
 MAX_SHEAR = 89.0
@@ -409,9 +410,6 @@ class Augment:
         if not isinstance(self.steps, str):
             check_steps("steps", self.steps)
         check_bool("per_frame", self.per_frame)
-
-
-Steps: TypeAlias = Sequence[AugmentStep]
 
 
 def check_steps(name: str, value: Any) -> None:

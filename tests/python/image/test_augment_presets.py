@@ -24,7 +24,7 @@ from augmentations import (
 
 from robocache.image.augment import parse_augment
 from robocache.image.drawn import COLOR_STEPS
-from robocache.image.presets import PRESETS
+from robocache.image.steps import PRESETS
 
 SIDE = 224
 
