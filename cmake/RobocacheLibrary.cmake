@@ -7,6 +7,7 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in"
 set(robocache_cuda_sources
     src/jpeg/decode_cuda.cu
     src/image/draw_cuda.cu
+    src/image/process_cuda.cu
     src/loader/batch_cuda.cu
     src/align/align_cuda.cu
     src/align/align_wide_cuda.cu
@@ -44,6 +45,9 @@ add_library(
   src/align/checks.cpp
   src/align/planner.cpp
   src/image/augment.cpp
+  src/image/checks.cpp
+  src/image/images.cpp
+  src/image/process_cpu.cpp
   src/image/spec.cpp
   src/jpeg/decode_cpu.cpp
   src/jpeg/decoder.cpp
@@ -145,7 +149,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 endif()
 # Loops that choose between floating numbers vectorize in GCC only where no one asks which
 # exceptions they raise. Results are the same.
-set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
+set_source_files_properties(src/image/process_cpu_kernels.cpp src/voxel/voxelize_cpu_kernels.cpp
                             PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # Files that other instruction sets do not speed up are compiled for the baseline alone.
 set_source_files_properties(
@@ -158,6 +162,7 @@ set_source_files_properties(
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
                                             src/align/align_backward_cpu_kernels.cpp
+                                            src/image/process_cpu_kernels.cpp
                                             src/loader/batch_cpu_kernels.cpp
                                             src/voxel/voxelize_cpu_kernels.cpp)
   target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})

@@ -358,11 +358,10 @@ ROBOCACHE_HOST_DEVICE void set_unaugmented(const AugmentGeometry& geometry, Imag
 }
 
 /// Draws the parameters of frame `step_of_window` of a sample's window.
-ROBOCACHE_HOST_DEVICE_CALLED void draw_image_parameters(const AugmentPlan& plan, std::int64_t epoch,
-                                                        std::int64_t dataset, std::int64_t episode,
-                                                        std::int64_t frame,
-                                                        std::int64_t step_of_window,
-                                                        ImageParameters& out) {
+ROBOCACHE_HOST_DEVICE void draw_image_parameters(const AugmentPlan& plan, std::int64_t epoch,
+                                                 std::int64_t dataset, std::int64_t episode,
+                                                 std::int64_t frame, std::int64_t step_of_window,
+                                                 ImageParameters& out) {
   set_unaugmented(plan.geometry, out);
   const std::uint64_t sample = sample_key(plan.seed, epoch, dataset, episode, frame);
   const std::uint64_t camera = extended_key(sample, plan.camera);

@@ -91,6 +91,8 @@ double load_number(const void* array, DataType type, std::int64_t index) {
       return static_cast<const std::int32_t*>(array)[index];
     case DataType::kInt64:
       return static_cast<double>(static_cast<const std::int64_t*>(array)[index]);
+    case DataType::kUInt16:
+      return static_cast<const std::uint16_t*>(array)[index];
     default:
       return static_cast<const std::uint8_t*>(array)[index];
   }
@@ -115,6 +117,10 @@ void store_number(void* array, DataType type, std::int64_t index, double x) {
       break;
     case DataType::kInt64:
       static_cast<std::int64_t*>(array)[index] = static_cast<std::int64_t>(x);
+      break;
+    case DataType::kUInt16:
+      static_cast<std::uint16_t*>(array)[index] =
+          x > 0 ? static_cast<std::uint16_t>(std::nearbyint(std::min(x, 65535.0))) : 0;
       break;
     default:
       static_cast<std::uint8_t*>(array)[index] = nearest_uint8(x);

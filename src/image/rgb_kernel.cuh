@@ -1,0 +1,414 @@
+// rgb_kernel: frames of three bytes a pixel, resized or turned.
+//
+// A block makes a tile of kTileWidth by kTileHeight output pixels. A warp makes two rows at a time,
+// of which each thread has two neighboring pixels:
+//
+//     row 0   0 0 1 1 2 2 ... 15 15      (the lane of each pixel)
+//     row 1   16 16 17 17 ... 31 31
+//
+// Turned frames: the source pixels of the whole tile are staged in shared memory (stage.cuh), and a
+// sample is two dot products of four bytes for each channel. Straight frames: in steps of at most
+// kStepRows rows, source pixels are staged, summed along columns with weights that the block has
+// computed once, and then along rows.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/early_launch.cuh"
+#include "image/pair_out.cuh"
+#include "image/pixel_kernel.cuh"
+#include "image/prepare.cuh"
+#include "image/stage.cuh"
+
+namespace robocache::cuda {
+
+inline constexpr std::int32_t kTileWidth = 32;
+inline constexpr std::int32_t kTileHeight = 64;
+inline constexpr std::int32_t kStepRows = 16;  // two for each warp
+
+// Shared memory of straight frames: pixels, sums of rows [kSumRows][3][kTileWidth], weights of
+// columns in pairs, and weights of rows. Four blocks with all of it fit a multiprocessor.
+inline constexpr std::int32_t kStageWords = 5120;
+inline constexpr std::int32_t kSumRows = 56;
+inline constexpr std::int32_t kColumnPairs = static_cast<std::int32_t>(kMaxFixedWidth) + 1;
+
+struct StraightMemory {
+  std::uint32_t pixels[kStageWords];
+  float sums[kSumRows][3][kTileWidth];
+};
+
+// A turned tile spans at most 72 * 1.25 + 3 pixels on a side, and 8 more in width for alignment.
+inline constexpr std::int32_t kTurnedWords = 9600;
+
+union TileMemory {
+  StraightMemory straight;
+  std::uint32_t turned[kTurnedWords];
+};
+
+struct ColumnWeights {
+  std::uint32_t pairs[kColumnPairs][kTileWidth];  // two weights of 16 bits
+  std::int32_t first[kTileWidth];                 // the columns' first taps
+  std::int32_t most_pairs;
+};
+
+struct RowWeights {
+  float weights[kStepRows][kSumRows];
+  TapRange taps[kStepRows];  // empty outside the bounds
+};
+
+struct RgbLaunch {
+  ImagePlan plans[kMaxImageLaunch];
+  Finisher finish[kMaxImageLaunch][2][3];     // of frames without and with changes of color
+  std::int64_t first_frame[kMaxImageLaunch];  // of the launch, in the recipes
+  LaunchParts blocks;
+  const char* recipes;
+};
+
+/// A block's tile, and its frame.
+struct Tile {
+  const ImagePlan& plan;
+  const FrameRecipe& recipe;
+  std::int64_t n;
+  const std::uint8_t* frame;
+  std::int32_t u, v, end_u, end_v;
+
+  /// The thread's first pixel in the rows of a step.
+  __device__ std::int32_t thread_u() const {
+    return u + static_cast<std::int32_t>(threadIdx.x % 16) * 2;
+  }
+  __device__ static std::int32_t thread_row() {
+    return static_cast<std::int32_t>(threadIdx.x / 16);
+  }
+};
+
+__device__ __noinline__ float noisy_value(const FrameRecipe& recipe, float x, std::uint32_t index) {
+  return noisy(recipe, x, index);
+}
+
+/// Changes the colors of a pair, adds noise and erases.
+__device__ inline void change_pair(const Tile& tile, std::int32_t u, std::int32_t v,
+                                   PixelPair& pair) {
+  const FrameRecipe& recipe = tile.recipe;
+  float (&x)[3][2] = pair.values;
+  for (std::int32_t i = 0; i < recipe.steps; ++i) {
+    const PreparedStep step = recipe.colors[i];
+    with_kind(step.kind, [&](auto kind) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const Rgb made = changed<decltype(kind)::kValue>(step, {x[0][k], x[1][k], x[2][k]});
+        x[0][k] = made.r;
+        x[1][k] = made.g;
+        x[2][k] = made.b;
+      }
+    });
+  }
+  if (recipe.noise > 0) {
+    const auto first = static_cast<std::uint32_t>(v * tile.plan.out_width + u) * 3;
+#pragma unroll
+    for (int i = 0; i < 6; ++i) {
+      float& value = x[i % 3][i / 3];
+      value = noisy_value(recipe, value, first + static_cast<std::uint32_t>(i));
+    }
+  }
+  if (v >= recipe.erase[0] && v < recipe.erase[2]) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      if (u + k < recipe.erase[1] || u + k >= recipe.erase[3]) continue;
+#pragma unroll
+      for (int c = 0; c < 3; ++c) x[c][k] = recipe.erase_value[c];
+    }
+  }
+}
+
+/// `turned_tap` where neither end of the axis is near.
+__device__ inline TurnedTap inner_tap(float x) {
+  const float t = x - 0.5f;
+  const std::int32_t first = round_to_int(t - 0.5f);
+  return {first, round_to_int((t - static_cast<float>(first)) * 255.0f)};
+}
+
+/// Whether `inner_tap` is `turned_tap` for all positions between two.
+__device__ inline bool is_inner(const SampleAxis& axis, float from, float to) {
+  return is_on(axis, from) && is_on(axis, to) && from - 0.5f >= static_cast<float>(axis.begin) &&
+         to - 1.0f <= static_cast<float>(axis.end - 2);
+}
+
+/// The sums of a turned sample of a staged box.
+__device__ inline void sample_staged(const std::uint32_t* stage, const StageBox& box, TurnedTap j,
+                                     TurnedTap i, float scale, PixelPair& pair, int k) {
+  const std::uint32_t* const pixels =
+      stage + (i.first - box.top) * box.width + (j.first - box.left);
+  const std::uint32_t p00 = pixels[0];
+  const std::uint32_t p01 = pixels[1];
+  const std::uint32_t p10 = pixels[box.width];
+  const std::uint32_t p11 = pixels[box.width + 1];
+  // Two weights in 16 bits each: 255 - j.weight and j.weight, times the row's.
+  const std::uint32_t across = static_cast<std::uint32_t>(j.weight) * 65535u + 255u;
+  const std::uint32_t below = across * static_cast<std::uint32_t>(i.weight);
+  const std::uint32_t above = across * 255u - below;
+  const std::uint32_t above_rg = __byte_perm(p00, p01, 0x5140);
+  const std::uint32_t below_rg = __byte_perm(p10, p11, 0x5140);
+  const std::uint32_t above_b = __byte_perm(p00, p01, 0x0062);
+  const std::uint32_t below_b = __byte_perm(p10, p11, 0x0062);
+  const std::uint32_t sums[3] = {
+      __dp2a_lo(above, above_rg, __dp2a_lo(below, below_rg, 0u)),
+      __dp2a_hi(above, above_rg, __dp2a_hi(below, below_rg, 0u)),
+      __dp2a_lo(above, above_b, __dp2a_lo(below, below_b, 0u)),
+  };
+#pragma unroll
+  for (int c = 0; c < 3; ++c) {
+    pair.values[c][k] = static_cast<float>(static_cast<std::int32_t>(sums[c])) * scale;
+  }
+}
+
+/// Writes a tile of a turned frame.
+template <typename Out>
+__device__ void write_turned(const Tile& tile, const Finisher* finish,
+                             const PairWriter<Out>& writer, std::uint32_t* stage) {
+  const Sampling& sampling = tile.recipe.sampling;
+  // Positions are monotonic along rows and columns: the extremes are those of the corners.
+  float low[2];
+  float high[2];
+#pragma unroll
+  for (int axis = 0; axis < 2; ++axis) {
+    const float* const row = sampling.map + 3 * axis;
+    const float a = position(row, tile.u, tile.v);
+    const float b = position(row, tile.end_u - 1, tile.v);
+    const float c = position(row, tile.u, tile.end_v - 1);
+    const float d = position(row, tile.end_u - 1, tile.end_v - 1);
+    low[axis] = fminf(fminf(a, b), fminf(c, d));
+    high[axis] = fmaxf(fmaxf(a, b), fmaxf(c, d));
+  }
+  const StageBox box =
+      make_box(turned_tap(sampling.x, low[0]).first, turned_tap(sampling.x, high[0]).first + 2,
+               turned_tap(sampling.y, low[1]).first, turned_tap(sampling.y, high[1]).first + 2);
+  const bool inner = is_inner(sampling.x, low[0], high[0]) && is_inner(sampling.y, low[1], high[1]);
+  stage_pixels(tile.plan, tile.frame, box, stage);
+  __syncthreads();
+  const std::int32_t u = tile.thread_u();
+  if (u >= tile.end_u) return;
+  const float scale = tile.recipe.scale;
+#pragma unroll 1
+  for (std::int32_t v = tile.v + Tile::thread_row(); v < tile.end_v; v += kStepRows) {
+    PixelPair pair{};
+    if (inner) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const TurnedTap j = inner_tap(position(sampling.map, u + k, v));
+        const TurnedTap i = inner_tap(position(sampling.map + 3, u + k, v));
+        // The second pixel of the last pair of an odd row is not written.
+        const bool exists = u + k < tile.end_u;
+        sample_staged(stage, box, exists ? j : TurnedTap{box.left, 0},
+                      exists ? i : TurnedTap{box.top, 0}, scale, pair, k);
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const float x = position(sampling.map, u + k, v);
+        const float y = position(sampling.map + 3, u + k, v);
+        if (u + k >= tile.end_u || !is_on(sampling.x, x) || !is_on(sampling.y, y)) continue;
+        sample_staged(stage, box, turned_tap(sampling.x, x), turned_tap(sampling.y, y), scale, pair,
+                      k);
+      }
+    }
+    change_pair(tile, u, v, pair);
+    writer.write(finish, pair, u, v);
+  }
+}
+
+/// Computes the weights of a tile's columns, by the first warp.
+__device__ inline void find_columns(const Tile& tile, ColumnWeights& columns) {
+  const SampleAxis& axis = tile.recipe.sampling.x;
+  const auto lane = static_cast<std::int32_t>(threadIdx.x);
+  const std::int32_t u = tile.u + lane;
+  const float x = position(tile.recipe.sampling.map, u, tile.v);
+  std::int32_t count = 0;
+  columns.first[lane] = -1;
+  if (u < tile.end_u && is_on(axis, x)) {
+    const TapRange taps = taps_at(axis, x);
+    columns.first[lane] = taps.begin;
+    count = taps.end - taps.begin;
+    std::uint32_t even = 0;
+    for_each_fixed_weight(axis, x, taps, [&](std::int32_t j, std::int32_t weight) {
+      const std::int32_t k = j - taps.begin;
+      const auto bits = static_cast<std::uint32_t>(weight);
+      if (k % 2 == 0) even = bits;
+      columns.pairs[k / 2][lane] = k % 2 == 0 ? bits : even | bits << 16;
+    });
+  }
+  const std::int32_t pairs = (count + 1) / 2;
+  const std::int32_t most = __reduce_max_sync(~0u, pairs);
+  for (std::int32_t k = pairs; k < most; ++k) columns.pairs[k][lane] = 0;
+  if (lane == 0) columns.most_pairs = most;
+}
+
+/// Computes the weights of the rows of a step, by the threads of the second warp.
+__device__ inline void find_rows(const Tile& tile, std::int32_t v, std::int32_t rows,
+                                 RowWeights& weights) {
+  const SampleAxis& axis = tile.recipe.sampling.y;
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+  if (lane >= rows) return;
+  const float y = position(tile.recipe.sampling.map + 3, tile.u, v + lane);
+  weights.taps[lane] = {0, 0};
+  if (!is_on(axis, y)) return;
+  const TapRange taps = taps_at(axis, y);
+  const float sum = sum_of_weights(axis, y, taps);
+  for (std::int32_t i = taps.begin; i < taps.end; ++i) {
+    weights.weights[lane][i - taps.begin] = fixed_row_weight(tap_weight(axis, y, i), sum);
+  }
+  weights.taps[lane] = taps;
+}
+
+/// The taps of the tile's pixels from row v to `end` along an axis; empty if all are outside.
+__device__ inline TapRange taps_between(const SampleAxis& axis, float a, float b) {
+  const float low = fmaxf(fminf(a, b), axis.low);
+  const float high = fminf(fmaxf(a, b), axis.high);
+  if (!(low <= high)) return {0, 0};
+  return {taps_at(axis, low).begin, taps_at(axis, high).end};
+}
+
+/// The most rows of a step whose pixels and sums fit shared memory; 0: none.
+__device__ inline std::int32_t rows_of_step(const SampleAxis& axis, float scale,
+                                            std::int32_t width) {
+  for (std::int32_t rows = kStepRows; rows > 0; rows /= 2) {
+    const float reach = fabsf(scale) * static_cast<float>(rows - 1) + 2 * axis.width + 2;
+    if (reach < kSumRows && reach * static_cast<float>(width) < kStageWords) return rows;
+  }
+  return 0;
+}
+
+/// Writes a tile of a straight frame. Returns false, and writes nothing, if its filter is too wide
+/// for shared memory.
+template <typename Out>
+__device__ bool write_straight(const Tile& tile, const Finisher* finish,
+                               const PairWriter<Out>& writer, StraightMemory& memory,
+                               ColumnWeights& columns, RowWeights& row_weights) {
+  const Sampling& sampling = tile.recipe.sampling;
+  const float* const map = sampling.map;
+  const TapRange across =
+      taps_between(sampling.x, position(map, tile.u, 0), position(map, tile.end_u - 1, 0));
+  const std::int32_t width = make_box(across.begin, across.end, 0, 1).width;
+  const std::int32_t most_rows = rows_of_step(sampling.y, map[4], width + 4);
+  if (most_rows == 0) return false;
+  if (threadIdx.x < 32) find_columns(tile, columns);
+  const auto warp = static_cast<std::int32_t>(threadIdx.x / 32);
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+  const std::int32_t u = tile.thread_u();
+  const std::int32_t row = Tile::thread_row();
+#pragma unroll 1
+  for (std::int32_t v = tile.v; v < tile.end_v; v += most_rows) {
+    const std::int32_t rows = min(most_rows, tile.end_v - v);
+    const TapRange down =
+        taps_between(sampling.y, position(map + 3, 0, v), position(map + 3, 0, v + rows - 1));
+    const StageBox box = make_box(across.begin, across.end, down.begin, down.end);
+    if (warp == 1) find_rows(tile, v, rows, row_weights);
+    stage_pixels(tile.plan, tile.frame, box, memory.pixels);
+    __syncthreads();
+    const std::int32_t first = columns.first[lane] - box.left;
+    const std::int32_t pairs = columns.most_pairs;
+    for (std::int32_t i = warp; i < box.height; i += kRgbThreads / 32) {
+      std::uint32_t sums[3] = {};
+      if (first >= 0) {
+        const std::uint32_t* pixels = memory.pixels + i * box.width + first;
+#pragma unroll 2
+        for (std::int32_t k = 0; k < pairs; ++k) {
+          const std::uint32_t weights = columns.pairs[k][lane];
+          // Behind the box lie pixels of weight 0.
+          const std::uint32_t p0 = pixels[2 * k];
+          const std::uint32_t p1 = pixels[2 * k + 1];
+          const std::uint32_t rg = __byte_perm(p0, p1, 0x5140);
+          const std::uint32_t b = __byte_perm(p0, p1, 0x0062);
+          sums[0] = __dp2a_lo(weights, rg, sums[0]);
+          sums[1] = __dp2a_hi(weights, rg, sums[1]);
+          sums[2] = __dp2a_lo(weights, b, sums[2]);
+        }
+      }
+#pragma unroll
+      for (int c = 0; c < 3; ++c) {
+        memory.sums[i][c][lane] = static_cast<float>(static_cast<std::int32_t>(sums[c]));
+      }
+    }
+    __syncthreads();
+    if (row < rows && u < tile.end_u) {
+      PixelPair pair{};
+      const TapRange taps = row_weights.taps[row];
+#pragma unroll 2
+      for (std::int32_t i = taps.begin; i < taps.end; ++i) {
+        const float weight = row_weights.weights[row][i - taps.begin];
+#pragma unroll
+        for (int c = 0; c < 3; ++c) {
+          const float2 sums =
+              *reinterpret_cast<const float2*>(&memory.sums[i - box.top][c][u - tile.u]);
+          pair.values[c][0] = pair.values[c][0] + sums.x * weight;
+          pair.values[c][1] = pair.values[c][1] + sums.y * weight;
+        }
+      }
+#pragma unroll
+      for (int c = 0; c < 3; ++c) {
+#pragma unroll
+        for (int k = 0; k < 2; ++k) pair.values[c][k] = pair.values[c][k] * tile.recipe.scale;
+      }
+      change_pair(tile, u, v + row, pair);
+      writer.write(finish, pair, u, v + row);
+    }
+    __syncthreads();  // before the next step overwrites the memory
+  }
+  return true;
+}
+
+/// Writes a tile whose frame no other function takes.
+__device__ __noinline__ void write_tile_pixels(const ImagePlan& plan, const FrameRecipe& recipe,
+                                               std::int64_t n, std::int32_t u, std::int32_t v) {
+  for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < kTileWidth * kTileHeight;
+       i += kRgbThreads) {
+    const std::int32_t column = u + i % kTileWidth;
+    const std::int32_t row = v + i / kTileWidth;
+    if (column < plan.out_width && row < plan.out_height) {
+      write_pixel<std::uint8_t>(plan, recipe, n, column, row);
+    }
+  }
+}
+
+template <typename Out>
+__global__ void __launch_bounds__(kRgbThreads, 4)
+    rgb_kernel(const __grid_constant__ RgbLaunch launch) {
+  __shared__ FrameRecipe recipe;
+  __shared__ TileMemory memory;
+  __shared__ ColumnWeights columns;
+  __shared__ RowWeights row_weights;
+  wait_for_stream();
+  const int window = launch.blocks.find(blockIdx.x);
+  const ImagePlan& plan = launch.plans[window];
+  const auto across = static_cast<std::uint32_t>((plan.out_width + kTileWidth - 1) / kTileWidth);
+  const auto down = static_cast<std::uint32_t>((plan.out_height + kTileHeight - 1) / kTileHeight);
+  const auto block = static_cast<std::uint32_t>(blockIdx.x - launch.blocks.first[window]);
+  const std::uint32_t n = block / (across * down);
+  const std::uint32_t tile_of_frame = block - n * (across * down);
+  const std::uint32_t tile_row = tile_of_frame / across;
+  const auto v = static_cast<std::int32_t>(tile_row) * kTileHeight;
+  const auto u = static_cast<std::int32_t>(tile_of_frame - tile_row * across) * kTileWidth;
+  load_recipe(launch.recipes, launch.first_frame[window] + n, recipe);
+  const Tile tile{plan,
+                  recipe,
+                  n,
+                  static_cast<const std::uint8_t*>(plan.frames) + n * plan.frame_elements(),
+                  u,
+                  v,
+                  min(u + kTileWidth, plan.out_width),
+                  min(v + kTileHeight, plan.out_height)};
+  const Finisher* const finish = launch.finish[window][recipe.has_colors];
+  const PairWriter<Out> writer(plan, n);
+  const bool is_plain = recipe.is_black == 0 && !is_sharpened_frame(recipe, plan);
+  if (is_plain && recipe.sampling.kind == SampleKind::kTurned) {
+    return write_turned(tile, finish, writer, memory.turned);
+  }
+  if (is_plain && recipe.sampling.kind == SampleKind::kFixed &&
+      write_straight(tile, finish, writer, memory.straight, columns, row_weights)) {
+    return;
+  }
+  write_tile_pixels(plan, recipe, n, u, v);
+}
+
+}  // namespace robocache::cuda
