@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from robocache.core.checks import check_bool, check_integer
-from robocache.core.display import short
+from robocache.core.display import ShortRepr, short
 from robocache.image.ranges import (
     Range,
     check_number,
@@ -349,8 +349,8 @@ class CameraDropout(AugmentStep):
         check_probability(self.p)
 
 
-@dataclass(frozen=True)
-class RandomSubset(AugmentStep):
+@dataclass(frozen=True, repr=False)
+class RandomSubset(ShortRepr, AugmentStep):
     """Applies `n` of some steps, drawn without replacement, as LeRobot's ``RandomSubsetApply``.
 
     Example:
@@ -391,8 +391,8 @@ class RandomSubset(AugmentStep):
             check_number(f"weights[{i}]", weight, MIN_FACTOR, MAX_FACTOR)
 
 
-@dataclass(frozen=True)
-class Augment:
+@dataclass(frozen=True, repr=False)
+class Augment(ShortRepr):
     """A camera's steps, or a preset's, with options for all of them.
 
     Example:

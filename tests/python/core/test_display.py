@@ -16,6 +16,8 @@ import robocache as rc
 from robocache.core.display import cut, listed, short
 from robocache.doctor.examine import Diagnosis
 from robocache.doctor.finding import Finding
+from robocache.image.augment import parse_augment
+from robocache.image.drawn import draw
 from robocache.loader.mixture.mixture import MixturePart
 from robocache.store.marks import Mark
 
@@ -24,6 +26,12 @@ START = 1_700_000_000_000_000_000
 STREAMS, CHANNELS, EPISODES = 60, 500, 150
 EVIL = "<script>alert('&')</script>"
 MOST_LINES, MOST_LETTERS = 25, 4000
+STEPS: list[Any] = [
+    rc.RandomCrop(0.9), rc.RandomResizedCrop(), rc.RandomRotation(5), rc.RandomAffine(5),
+    rc.RandomHorizontalFlip(), rc.ColorJitter(0.3), rc.RandomBrightness(0.1), rc.RandomGamma(),
+    rc.RandomGrayscale(), rc.RandomSharpness(0.5), rc.RandomErasing(), rc.GaussianNoise(),
+    rc.CameraDropout(0.5),
+]  # fmt: skip
 
 
 def write_wide_store(folder: Path) -> rc.EpisodeStore:
@@ -75,6 +83,9 @@ def make_objects(folder: Path) -> dict[str, Any]:
     diagnosis = Diagnosis(folder, "store", 1000, [finding] * 1000)
     conversion = rc.Conversion(folder, notes=["a note " * 100] * 1000)
     normalizer = rc.Normalizer(loader.normalization)
+    plan = parse_augment(STEPS, ["front"], seed=0)["front"].plan
+    plan.geometry.height = plan.geometry.width = 8
+    drawn = draw(plan, epoch=0, episode_index=range(1000), frame_index=0)
     marks = [Mark(episode, "wide", spans, "stuck") for episode in range(1000)]
     return {
         "build": rc.build_info(),
@@ -126,7 +137,10 @@ def make_objects(folder: Path) -> dict[str, Any]:
         "fuse": rc.Stream(torch.zeros(300, 3), torch.arange(300), valid=torch.ones(300) > 0),
         "voxels": rc.voxelize_sparse(points, 0.1),
         "transform": rc.transforms.Normalize(normalizer),
-    }
+        "augmentation": rc.Augment([rc.RandomGrayscale()] * 10_000),
+        "drawn augmentation": drawn,
+        "subset": rc.RandomSubset([rc.RandomGrayscale()] * 10_000, 1, [1.0] * 10_000),
+    } | {type(step).__name__: step for step in STEPS}
 
 
 @pytest.fixture(scope="module")
