@@ -32,6 +32,24 @@ ROBOCACHE_C_API int robocache_check_augment(const AugmentPlan* plan, const char*
   return status_of([&] { check_augment_plan(*plan, name); });
 }
 
+/// Sets a plan's geometry: robocache::set_augment_geometry. `size` and `crop` are zeros where the
+/// spec has none.
+ROBOCACHE_C_API int robocache_set_augment_geometry(AugmentPlan* plan, const std::int32_t* size,
+                                                   std::int32_t mode, const std::int32_t* crop,
+                                                   std::int64_t height, std::int64_t width) {
+  return status_of([&] {
+    robocache::ImageSpec spec;
+    spec.height = size[0];
+    spec.width = size[1];
+    spec.mode = static_cast<robocache::ResizeMode>(mode);
+    spec.crop_top = crop[0];
+    spec.crop_left = crop[1];
+    spec.crop_height = crop[2];
+    spec.crop_width = crop[3];
+    set_augment_geometry(*plan, spec, height, width);
+  });
+}
+
 /// Draws the parameters [batch, frames_per_sample] of samples on the CPU. `dataset_index` may be
 /// null.
 ROBOCACHE_C_API int robocache_draw_augmentation(const AugmentPlan* plan, std::int64_t batch,

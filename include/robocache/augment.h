@@ -81,6 +81,11 @@ struct AugmentPlan {
 /// Checks a plan's steps; not its geometry. Throws ValueError, whose message begins with `name`.
 ROBOCACHE_API void check_augment_plan(const AugmentPlan& plan, const std::string& name);
 
+/// Sets a plan's geometry to that of a window's spec for source images of a size. Throws
+/// ValueError, whose message begins with "spec", where the spec does not fit them.
+ROBOCACHE_API void set_augment_geometry(AugmentPlan& plan, const ImageSpec& spec,
+                                        std::int64_t height, std::int64_t width);
+
 /// Draws the parameters of B samples of K frames each: `parameters` [B,K], in the context's memory.
 ///
 /// On CUDA it enqueues one kernel. Throws ValueError where the plan's steps or its geometry are

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/parallel.h"
 #include "image/draw_call.h"
+#include "image/geometry.h"
 #include "robocache/build_info.h"
 
 namespace robocache {
@@ -207,6 +208,18 @@ void check_augment_plan(const AugmentPlan& plan, const std::string& name) {
     if (plan.steps[i].kind == AugmentKind::kSubset) check_subset(plan, i + 1, step);
   }
   check_kinds(plan, name);
+}
+
+void set_augment_geometry(AugmentPlan& plan, const ImageSpec& spec, std::int64_t height,
+                          std::int64_t width) {
+  const ImageSize source{height, width};
+  check_image_spec("spec", spec, source);
+  const ImageSize out = output_size(spec, source);
+  const ImageGeometry geometry = compose_geometry(spec, source, out);
+  for (int i = 0; i < 6; ++i) plan.geometry.map[i] = geometry.map[i];
+  for (int i = 0; i < 4; ++i) plan.geometry.bounds[i] = static_cast<float>(geometry.bounds[i]);
+  plan.geometry.height = static_cast<std::int32_t>(out.height);
+  plan.geometry.width = static_cast<std::int32_t>(out.width);
 }
 
 void draw_augmentation(const AugmentPlan& plan, std::int64_t batch, std::int64_t frames_per_sample,

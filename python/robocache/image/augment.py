@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from robocache.core.display import short
@@ -14,8 +14,11 @@ from robocache.image.steps import (
     Augment,
     AugmentStep,
     CameraDropout,
+    ColorJitter,
     PresetName,
     RandomCrop,
+    RandomGrayscale,
+    RandomSubset,
     check_steps,
 )
 
@@ -45,13 +48,15 @@ class CameraAugment:
 
 
 def parse_augment(
-    augment: Augmentations | None, cameras: Sequence[str], *, seed: int
+    augment: Augmentations | None, cameras: Mapping[str, int], *, seed: int
 ) -> dict[str, CameraAugment]:
     """The random steps of each camera that has some.
 
     Args:
         augment: The loader's option.
-        cameras: The names of the streams whose windows are color images.
+        cameras: The channels, 1 or 3, of the streams whose windows are uint8 images, by name.
+            Of one channel, steps that change no gray image are left out: saturation, hue and
+            grayscale.
         seed: The loader's seed.
 
     Raises:
@@ -59,25 +64,25 @@ def parse_augment(
     """
     if augment is None:
         return {}
-    cameras = sorted(set(cameras))
+    names = sorted(cameras)
     if not isinstance(augment, Mapping):
-        if not cameras:
+        if not names:
             raise ValueError(
                 "augment: expected a window of color images, got none (augmentation is for uint8 "
                 "images of 1 or 3 channels)"
             )
-        wanted: dict[str, Any] = dict.fromkeys(cameras, augment)
+        wanted: dict[str, Any] = dict.fromkeys(names, augment)
     else:
         wanted = dict(augment)
         for name in wanted:
             if name not in cameras:
-                known = ", ".join(map(repr, cameras)) or "none"
+                known = ", ".join(map(repr, names)) or "none"
                 raise ValueError(
                     f"augment: expected cameras among {known}, got {short(name)} (augmentation is "
                     "for uint8 images of 1 or 3 channels)"
                 )
     parsed = {}
-    for name in cameras:
+    for name in names:
         given = wanted.get(name)
         if given is not None:
             option = f"augment[{name!r}]" if isinstance(augment, Mapping) else "augment"
@@ -95,7 +100,7 @@ def parse_augment(
             per_frame,
             make_plan(
                 option,
-                steps,
+                steps if cameras[name] > 1 else [_of_gray(step) for step in steps],
                 seed=seed,
                 camera=name,
                 dropout_cameras=dropout,
@@ -104,6 +109,15 @@ def parse_augment(
         )
         for name, (option, steps, per_frame) in parsed.items()
     }
+
+
+def _of_gray(step: AugmentStep) -> AugmentStep:
+    """A step of images of one channel: without what changes no gray image, as in torchvision."""
+    if isinstance(step, RandomSubset):
+        return replace(step, steps=tuple(map(_of_gray, step.steps)))
+    if isinstance(step, ColorJitter):
+        return replace(step, saturation=0.0, hue=0.0)
+    return ColorJitter() if isinstance(step, RandomGrayscale) else step
 
 
 def _steps_of(option: str, given: Any, camera: str) -> tuple[tuple[AugmentStep, ...], bool]:

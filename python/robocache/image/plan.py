@@ -12,6 +12,7 @@ from typing import Any
 
 from robocache.core import library as _library
 from robocache.image.ranges import Range, range_around
+from robocache.image.spec import RESIZE_MODES, ImageSpec
 from robocache.image.steps import (
     MAX_DEGREES,
     AugmentStep,
@@ -135,6 +136,10 @@ def load() -> ctypes.CDLL:
     _library.check_layout(library, "robocache_augment_layout", structures)
     library.robocache_check_augment.argtypes = [c_void_p, c_char_p]
     library.robocache_check_augment.restype = c_int
+    library.robocache_set_augment_geometry.argtypes = [
+        c_void_p, c_int32 * 2, c_int32, c_int32 * 4, c_int64, c_int64,
+    ]  # fmt: skip
+    library.robocache_set_augment_geometry.restype = c_int
     library.robocache_draw_augmentation.argtypes = [
         c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_void_p,
     ]  # fmt: skip
@@ -146,6 +151,30 @@ def check_status(status: int) -> None:
     """Raises the exception of a status that is not 0."""
     if status:
         _library.raise_failure(status, load().robocache_error())
+
+
+def set_geometry(plan: AugmentPlan, spec: ImageSpec, height: int, width: int) -> None:
+    """Sets a plan's geometry to that of a window's spec.
+
+    Args:
+        plan: The plan.
+        spec: The geometry of the window's images.
+        height: Of the source images.
+        width: Of the source images.
+
+    Raises:
+        ValueError: The spec does not fit the images.
+    """
+    check_status(
+        load().robocache_set_augment_geometry(
+            ctypes.byref(plan),
+            (c_int32 * 2)(*(spec.size or (0, 0))),
+            RESIZE_MODES.index(spec.mode),
+            (c_int32 * 4)(*(spec.crop or (0, 0, 0, 0))),
+            height,
+            width,
+        )
+    )
 
 
 def camera_hash(name: str) -> int:

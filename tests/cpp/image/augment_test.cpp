@@ -287,6 +287,25 @@ TEST(Augment, CropOfTheSourcesResolutionCopiesPixels) {
   EXPECT_LE(flipped.map[2], 84);
 }
 
+TEST(Augment, GeometryIsThatOfTheSpecWithoutItsCenter) {
+  AugmentPlan plan = plan_of({});
+  ImageSpec spec;
+  spec.height = 120;
+  spec.width = 80;
+  spec.center = 0.5;
+  set_augment_geometry(plan, spec, 240, 320);
+  EXPECT_EQ(plan.geometry.height, 120);
+  EXPECT_EQ(plan.geometry.width, 80);
+  expect_near(mapped(draw_one(plan), 80, 120), 320, 240);
+  EXPECT_EQ(plan.geometry.bounds[2], 320);
+  spec.crop_height = 241;
+  spec.crop_width = 1;
+  EXPECT_EQ(error_of([&] {
+              set_augment_geometry(plan, spec, 240, 320);
+            }).rfind("ValueError spec.crop: expected", 0),
+            0U);
+}
+
 TEST(Augment, NoStepsChangeNothing) {
   const ImageParameters p = draw_one(plan_of({}));
   expect_near(mapped(p, 10, 20), 10, 20);

@@ -83,7 +83,7 @@ def make_objects(folder: Path) -> dict[str, Any]:
     diagnosis = Diagnosis(folder, "store", 1000, [finding] * 1000)
     conversion = rc.Conversion(folder, notes=["a note " * 100] * 1000)
     normalizer = rc.Normalizer(loader.normalization)
-    plan = parse_augment(STEPS, ["front"], seed=0)["front"].plan
+    plan = parse_augment(STEPS, {"front": 3}, seed=0)["front"].plan
     plan.geometry.height = plan.geometry.width = 8
     drawn = draw(plan, epoch=0, episode_index=range(1000), frame_index=0)
     marks = [Mark(episode, "wide", spans, "stuck") for episode in range(1000)]

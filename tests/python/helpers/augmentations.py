@@ -25,6 +25,7 @@ def drawn_of(
     *,
     camera: str = "front",
     cameras: Sequence[str] = ("front",),
+    channels: int = 3,
     size: tuple[int, int] = (224, 224),
     source: tuple[int, int] | None = None,
     seed: int = 1,
@@ -38,6 +39,7 @@ def drawn_of(
         augment: The loader's option.
         camera: The camera.
         cameras: All cameras of the loader.
+        channels: Of all cameras.
         size: (height, width) of the output.
         source: (height, width) of the images that are stretched to it; None: as `size`.
         seed: The loader's seed.
@@ -45,7 +47,7 @@ def drawn_of(
         count: The number of samples.
         frames: The frames of a sample's window.
     """
-    plan = parse_augment(augment, cameras, seed=seed)[camera].plan
+    plan = parse_augment(augment, dict.fromkeys(cameras, channels), seed=seed)[camera].plan
     (height, width), (source_height, source_width) = size, source or size
     scale = (source_width / width, 0, 0, 0, source_height / height, 0)
     plan.geometry = Geometry(scale, (0, 0, source_width, source_height), height, width)

@@ -77,6 +77,22 @@ def test_grayscale() -> None:
     expect_rate(drawn.color_steps[..., 0] == COLOR_STEPS.index("grayscale"), 0.1)
 
 
+def test_gray_images_have_no_steps_without_effect() -> None:
+    steps = [
+        rc.ColorJitter(0.3, 0.3, 0.3, 0.1),
+        rc.RandomGrayscale(1.0),
+        rc.RandomSubset([rc.RandomGrayscale(1.0), rc.RandomGamma(p=1.0)], 1),
+        rc.RandomRotation(5),
+    ]
+    gray, color = drawn_of(steps, channels=1), drawn_of(steps)
+    for name in ("saturation", "hue", "grayscale"):
+        assert np.isnan(gray.factor(name)).all()
+        assert np.isfinite(color.factor(name)).any()
+    for name in ("brightness", "contrast", "gamma"):
+        assert np.array_equal(gray.factor(name), color.factor(name), equal_nan=True)
+    assert np.array_equal(gray.map, color.map)
+
+
 @pytest.mark.parametrize(
     ("sharpness", "low", "high"), [(0.5, 0.5, 1.5), ((0.2, 3.0), 0.2, 3.0), (2, 0.0, 3.0)]
 )

@@ -193,27 +193,29 @@ FOR_IMAGES = "(augmentation is for uint8 images of 1 or 3 channels)"
     ],
 )
 def test_options(augment: Any, kind: type[Exception], message: str) -> None:
-    check(lambda: parse_augment(augment, ["front", "wrist"], seed=0), kind, message)
+    check(lambda: parse_augment(augment, {"front": 3, "wrist": 3}, seed=0), kind, message)
 
 
 def test_without_images() -> None:
     message = f"augment: expected a window of color images, got none {FOR_IMAGES}"
-    check(lambda: parse_augment("octo", [], seed=0), ValueError, message)
+    check(lambda: parse_augment("octo", {}, seed=0), ValueError, message)
     message = f"augment: expected cameras among none, got 'front' {FOR_IMAGES}"
-    check(lambda: parse_augment({"front": [GRAY]}, [], seed=0), ValueError, message)
-    assert parse_augment(None, [], seed=0) == {}
-    assert parse_augment({}, [], seed=0) == {}
+    check(lambda: parse_augment({"front": [GRAY]}, {}, seed=0), ValueError, message)
+    assert parse_augment(None, {}, seed=0) == {}
+    assert parse_augment({}, {}, seed=0) == {}
 
 
 def test_cameras_without_steps() -> None:
-    parsed = parse_augment({"front": [GRAY], "wrist": None}, ["front", "top", "wrist"], seed=0)
+    parsed = parse_augment(
+        {"front": [GRAY], "wrist": None}, {"front": 3, "top": 3, "wrist": 3}, seed=0
+    )
     assert list(parsed) == ["front"]
-    assert parse_augment([], ["front"], seed=0) == {}
+    assert parse_augment([], {"front": 3}, seed=0) == {}
 
 
 def test_the_centered_counterpart() -> None:
     def center(*steps: Any) -> float:
-        parsed = parse_augment([*steps, GRAY], ["front"], seed=0)
+        parsed = parse_augment([*steps, GRAY], {"front": 3}, seed=0)
         return parsed["front"].center
 
     assert center() == 1

@@ -14,7 +14,8 @@ from loader_reference import GOLDEN, MASK64, mix64
 import robocache as rc
 from robocache.image.augment import parse_augment
 from robocache.image.drawn import DrawnAugmentation, draw
-from robocache.image.plan import AugmentPlan, Geometry, camera_hash
+from robocache.image.plan import AugmentPlan, Geometry, camera_hash, set_geometry
+from robocache.image.spec import ImageSpec
 
 STEPS = [
     rc.RandomCrop((0.8, 1.0)),
@@ -27,7 +28,7 @@ CAMERAS = ("front", "top", "wrist")
 
 
 def plan_of(camera: str = "front", seed: int = 3, augment: Any = STEPS) -> AugmentPlan:
-    plan = parse_augment(augment, CAMERAS, seed=seed)[camera].plan
+    plan = parse_augment(augment, dict.fromkeys(CAMERAS, 3), seed=seed)[camera].plan
     plan.geometry = Geometry((1, 0, 0, 0, 1, 0), (0, 0, 224, 224), 224, 224)
     return plan
 
@@ -42,7 +43,9 @@ def extended(key: int, number: int) -> int:
 
 def test_a_draw_is_the_documented_function() -> None:
     seed, epoch, dataset, episode, frame, camera = 5, 2, 1, 17, 1234, "observation.images.top"
-    plan = parse_augment([rc.RandomHorizontalFlip(0.0), rc.RandomRotation(30)], [camera], seed=seed)
+    plan = parse_augment(
+        [rc.RandomHorizontalFlip(0.0), rc.RandomRotation(30)], {camera: 3}, seed=seed
+    )
     plan[camera].plan.geometry = Geometry((1, 0, 0, 0, 1, 0), (0, 0, 9, 9), 9, 9)
     drawn = draw(
         plan[camera].plan,
@@ -148,6 +151,31 @@ def test_frames_of_a_window_share_their_draws_unless_asked() -> None:
     angles = drawn_of(rc.Augment(rotation, per_frame=True), frames=2).map[:, :, 1, 0]
     expect_independent(angles[:, 0], angles[:, 1])
     expect_uniform(np.degrees(np.arcsin(angles.astype(np.float64))), -5, 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "size", "expected"),
+    [
+        (ImageSpec(), (240, 320), [[1, 0, 0], [0, 1, 0]]),
+        (ImageSpec((120, 80)), (120, 80), [[4, 0, 0], [0, 2, 0]]),
+        (ImageSpec((224, 224), "pad"), (224, 224), [[320 / 224, 0, 0], [0, 240 / 168, -40]]),
+        (ImageSpec((120, 120), "crop"), (120, 120), [[2, 0, 40], [0, 2, 0]]),
+        (ImageSpec(crop=(10, 20, 100, 200)), (100, 200), [[1, 0, 20], [0, 1, 10]]),
+        # Random steps take the place of the centered counterpart.
+        (ImageSpec(center=0.5), (240, 320), [[1, 0, 0], [0, 1, 0]]),
+    ],
+)
+def test_the_geometry_of_a_window(spec: ImageSpec, size: Any, expected: Any) -> None:
+    plan = plan_of(augment=[rc.ColorJitter(0.1)])
+    set_geometry(plan, spec, 240, 320)
+    assert (plan.geometry.height, plan.geometry.width) == size
+    drawn = draw(plan, epoch=0, episode_index=0, frame_index=0)
+    assert np.allclose(drawn.map[0], expected, atol=1e-4)
+
+
+def test_a_geometry_that_does_not_fit() -> None:
+    with pytest.raises(ValueError, match=r"^spec\.crop: expected "):
+        set_geometry(plan_of(), ImageSpec(crop=(0, 0, 300, 100)), 240, 320)
 
 
 def test_indices_broadcast() -> None:

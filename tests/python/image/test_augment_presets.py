@@ -167,7 +167,7 @@ def test_diffusion_policy() -> None:
     [("openpi", 1.0), ("octo", 1.0), ("lerobot", 1.0), ("diffusion_policy", 76 / 84)],
 )
 def test_evaluation_is_as_published(preset: str, center: float) -> None:
-    assert parse_augment(preset, ["front"], seed=0)["front"].center == center
+    assert parse_augment(preset, {"front": 3}, seed=0)["front"].center == center
 
 
 @pytest.mark.parametrize("preset", PRESETS)
