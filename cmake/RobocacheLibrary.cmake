@@ -13,6 +13,7 @@ set(robocache_cuda_sources
     src/align/align_wide_cuda.cu
     src/align/align_backward_cuda.cu
     src/align/narrow_plan.cpp
+    src/points/sample_cuda.cu
     src/transform/transform_cuda.cu
     src/voxel/sort_cuda.cu
     src/voxel/voxelize_cuda.cu
@@ -84,6 +85,8 @@ add_library(
   src/loader/batch.cpp
   src/loader/batch_cpu.cpp
   src/loader/prepare.cpp
+  src/points/sample.cpp
+  src/points/sample_cpu.cpp
   src/store/crc32.cpp
   src/store/file.cpp
   src/store/json.cpp
@@ -164,6 +167,7 @@ foreach(target IN LISTS robocache_cpu_targets)
                                             src/align/align_backward_cpu_kernels.cpp
                                             src/image/process_cpu_kernels.cpp
                                             src/loader/batch_cpu_kernels.cpp
+                                            src/points/sample_cpu_kernels.cpp
                                             src/voxel/voxelize_cpu_kernels.cpp)
   target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})
   target_compile_options(robocache_cpu_${target} PRIVATE ${robocache_flags_${target}})

@@ -16,6 +16,7 @@ using robocache::torch_binding::convert_pose;
 using robocache::torch_binding::convert_pose_backward;
 using robocache::torch_binding::convert_rotation;
 using robocache::torch_binding::convert_rotation_backward;
+using robocache::torch_binding::sample_farthest;
 using robocache::torch_binding::voxelize;
 using robocache::torch_binding::voxelize_backward;
 using robocache::torch_binding::voxelize_dropped;
@@ -43,6 +44,7 @@ STABLE_TORCH_LIBRARY(robocache, library) {
   library.def(
       "voxelize_sparse_backward(Tensor grad, Tensor? features, Tensor point_to_voxel, "
       "Tensor counts, int mode, int features_dtype) -> Tensor");
+  library.def("sample_farthest(Tensor points, Tensor? offsets, SymInt n, int start) -> Tensor");
   library.def("convert_rotation(Tensor x, int source_form, int target_form) -> Tensor");
   library.def(
       "convert_rotation_backward(Tensor grad, Tensor x, int source_form, int target_form) "
@@ -72,6 +74,7 @@ void implement(Library& library) {
   library.impl("convert_pose_backward", TORCH_BOX(&convert_pose_backward));
   library.impl("convert_delta", TORCH_BOX(&convert_delta));
   library.impl("convert_delta_backward", TORCH_BOX(&convert_delta_backward));
+  library.impl("sample_farthest", TORCH_BOX(&sample_farthest));
   library.impl("voxelize", TORCH_BOX(&voxelize));
   library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
   library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from robocache.normalization.formulas import normalization as normalization
     from robocache.normalization.normalizer import Normalizer as Normalizer
     from robocache.normalization.window_statistics import WindowStatistics as WindowStatistics
+    from robocache.points.sample import sample_farthest as sample_farthest
+    from robocache.points.unproject import unproject as unproject
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
     from robocache.store.merge import merge_stores as merge_stores
@@ -154,7 +156,9 @@ __all__ = [
     "repair",
     "replay_store",
     "resample_trajectories",
+    "sample_farthest",
     "transforms",
+    "unproject",
     "voxelize_point_cloud",
     "voxelize_sparse",
 ]
@@ -230,7 +234,9 @@ _HOME = {
     "relative_to": "robocache.transform.delta",
     "repair": "robocache.marking",
     "resample_trajectories": "robocache.align.resample",
+    "sample_farthest": "robocache.points.sample",
     "transforms": "robocache.transform.transforms",
+    "unproject": "robocache.points.unproject",
     "voxelize_point_cloud": "robocache.voxel.voxelize",
     "voxelize_sparse": "robocache.voxel.voxelize",
 }

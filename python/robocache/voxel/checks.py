@@ -1,7 +1,7 @@
 """Checks of point clouds, which all backends share.
 
-`check_grid` and `check_voxels` check each tensor's layout, dtype, shape and device; `validated`
-checks the values of offsets.
+`check_grid`, `check_voxels` and, for all operations on points, `check_cloud` check each tensor's
+layout, dtype, shape and device; `validated` checks the values of offsets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_grid(
     Raises:
         ValueError, TypeError: `<argument>: expected ..., got ...`.
     """
-    batch = _check_cloud(points, features, offsets)
+    batch = check_cloud(points, features, offsets)
     if mode != OCCUPANCY and _voxel_options.out_dtype_of(out_dtype, features) != torch.int64:
         _check_count(points, repr(_voxel_options.MODE_NAMES[mode]))
     return batch
@@ -46,12 +46,13 @@ def check_grid(
 
 def check_voxels(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
     """Checks the tensors of a sparse voxelization; returns B, None for a single cloud."""
-    batch = _check_cloud(points, features, offsets)
+    batch = check_cloud(points, features, offsets)
     _check_count(points, "sparse voxels")
     return batch
 
 
-def _check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
+def check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
+    """Checks the tensors of point clouds; returns B, None for a single cloud."""
     check_dense("points", points)
     if points.dtype not in FLOATS:
         refuse_dtype("points", "float16, bfloat16, float32 or float64", points)

@@ -85,6 +85,7 @@ int main() {
   check_loader();
   check_bad_loader_input();
   check_transforms();
+  check_sampling();
   check_jpeg();
   std::printf("robocache_gpu_check: %d comparisons with the CPU, %d failures\n",
               tally().comparisons, tally().failures);

@@ -33,6 +33,9 @@ void check_voxelization();
 void check_no_clouds();
 void check_bad_offsets();
 
+// gpu_check_points.cpp
+void check_sampling();
+
 // gpu_check_jpeg.cpp
 void check_jpeg();
 

@@ -26,6 +26,8 @@ FUNCTIONS = (
     rc.fuse_multimodal,
     rc.voxelize_point_cloud,
     rc.voxelize_sparse,
+    rc.unproject,
+    rc.sample_farthest,
     rc.convert_rotation,
     rc.relative_pose,
     rc.absolute_pose,

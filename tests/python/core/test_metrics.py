@@ -23,11 +23,20 @@ def call(operation: str, backend: Backend) -> Any:
         return backend.fuse([rc.Stream(points, times)], times)
     if operation == "voxelize_sparse":
         return backend.voxelize_sparse(points, 1)
+    if operation == "sample_farthest":
+        return backend.sample_farthest(points, 2)
     return backend.voxelize(points, (1, 1, 1), 1)
 
 
 @pytest.mark.parametrize(
-    "operation", ["resample_trajectories", "fuse", "voxelize_point_cloud", "voxelize_sparse"]
+    "operation",
+    [
+        "resample_trajectories",
+        "fuse",
+        "voxelize_point_cloud",
+        "voxelize_sparse",
+        "sample_farthest",
+    ],
 )
 def test_calls_by_backend(backend: Backend, operation: str) -> None:
     before, fallbacks = count(operation, backend.backend), rc.metrics().fallbacks

@@ -80,6 +80,10 @@ class Backend:
             self.put(points), *args, backend=self.backend, **self.put(options)
         )
 
+    def sample_farthest(self, points: Any, n: int, **options: Any) -> Any:
+        """Calls sample_farthest on this backend."""
+        return rc.sample_farthest(self.put(points), n, backend=self.backend, **self.put(options))
+
     def convert_rotation(self, x: Any, *forms: str) -> Any:
         return rc.convert_rotation(self.put(x), *forms, backend=self.backend)
 

@@ -1,0 +1,1 @@
+"""Points: from depth images, and samples of point clouds."""
