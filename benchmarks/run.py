@@ -28,13 +28,14 @@ import fuse
 import harness
 import loader
 import machine
+import points
 import resample
 import store
 import table
 import voxelize
 
 # An operation file has cases(device, dtypes, quick, backend) -> list[harness.Case].
-OPERATIONS = (resample, fuse, voxelize, store, loader)
+OPERATIONS = (resample, fuse, voxelize, points, store, loader)
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 DEFAULT_DTYPES = {"cpu": ["float32"], "cuda": ["bfloat16", "float32"]}

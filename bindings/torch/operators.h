@@ -56,8 +56,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
 Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
                                 Tensor counts, int64_t mode, int64_t features_dtype);
 
-/// Samples n points of each cloud, the first of which is `start`. points: [B,N,3] or [P,3]; offsets:
-/// [B+1]. Returns indices, [B,n] or [n].
+/// Samples n points of each cloud, of which `start` is the first. points: [B,N,3] or [P,3];
+/// offsets: [B+1]. Returns indices, [B,n] or [n].
 Tensor sample_farthest(Tensor points, std::optional<Tensor> offsets, int64_t n, int64_t start);
 
 /// Converts rotations. x: [N, width of the source]. Returns [N, width of the target]. Forms:

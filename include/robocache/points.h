@@ -22,8 +22,8 @@ ROBOCACHE_API std::size_t sample_farthest_workspace_bytes(const ConstTensorView&
 /// distance to the nearest earlier sample of its cloud is the largest.
 ///
 /// The squared distance is dx*dx + dy*dy + dz*dz, each operation rounded to float32, or to float64
-/// for points of float64. Of points at equal distance, the one of the lowest index is the sample. So
-/// every backend gives the same indices, in every run. NaN and infinite points are no samples.
+/// for points of float64. Of points at equal distance, the one of the lowest index is the sample.
+/// So every backend gives the same indices, in every run. NaN and infinite points are no samples.
 /// Where all points of a cloud coincide with samples, the one of the lowest index is repeated.
 ///
 /// `points`: [B,N,3]; or [P,3], one cloud, or with `offsets` several. float16, bfloat16, float32 or
@@ -34,8 +34,8 @@ ROBOCACHE_API std::size_t sample_farthest_workspace_bytes(const ConstTensorView&
 /// `start`: the index of the first sample within its cloud, not negative; less than N without
 /// offsets, unless it is 0. Where a cloud has no such point, or the point is NaN or infinite, the
 /// first sample is the cloud's finite point of the lowest index.
-/// `indices_out`: int64 [B,n] ([n] for one cloud), contiguous: indices within the cloud for [B,N,3],
-/// and rows of `points` for [P,3]. -1 throughout for a cloud without finite points.
+/// `indices_out`: int64 [B,n] ([n] for one cloud), contiguous: indices within the cloud for
+/// [B,N,3], and rows of `points` for [P,3]. -1 throughout for a cloud without finite points.
 /// `workspace`: at least `sample_farthest_workspace_bytes`.
 ///
 ///     const float points[] = {0, 0, 0, 1, 0, 0, 5, 0, 0, 2, 0, 0};  // [P=4,3]

@@ -1,5 +1,5 @@
-// A validated sampling in the form that the backends run on: plain data, copied into a CUDA kernel's
-// parameters as is.
+// A validated sampling in the form that the backends run on: plain data, copied into a CUDA
+// kernel's parameters as is.
 #pragma once
 
 #include <cstdint>

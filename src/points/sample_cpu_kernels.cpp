@@ -1,6 +1,6 @@
-// The CPU kernels of farthest-point sampling. The build compiles this file once per instruction set,
-// each time into the namespace that ROBOCACHE_CPU_TARGET names; core/target.h lists the restrictions
-// on such code.
+// The CPU kernels of farthest-point sampling. The build compiles this file once per instruction
+// set, each time into the namespace that ROBOCACHE_CPU_TARGET names; core/target.h lists the
+// restrictions on such code.
 #include "points/sample_cpu_kernels.h"
 
 #include "core/dispatch.h"

@@ -1,7 +1,7 @@
 // The CUDA backend of farthest-point sampling: one kernel takes all samples of all clouds.
 //
-// One or several blocks sample a cloud. Each thread keeps some points, its slots, in registers, with
-// their distance to the nearest sample. Two blocks of 512 threads:
+// One or several blocks sample a cloud. Each thread keeps some points, its slots, in registers,
+// with their distance to the nearest sample. Two blocks of 512 threads:
 //
 //              block 0                    block 1
 //   thread     0     1    ...  511        0     1    ...  511

@@ -116,9 +116,10 @@ def _check(depth: Tensor, intrinsics: Tensor, pose: Tensor | None) -> None:
     if depth.dim() < 2:
         refuse_shape("depth", "[...,H,W]", depth)
     leading = {"depth": depth.shape[:-2]}
-    for name, matrix, size in (("intrinsics", intrinsics, 3), ("pose", pose, 4)):
-        if matrix is None and name == "pose":
-            continue
+    matrices = [("intrinsics", intrinsics, 3)]
+    if pose is not None:
+        matrices.append(("pose", pose, 4))
+    for name, matrix, size in matrices:
         check_type(name, matrix)
         check_dense(name, matrix)
         if matrix.dtype not in FLOATS:

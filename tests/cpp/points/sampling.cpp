@@ -141,8 +141,10 @@ std::vector<std::int64_t> run_sampling(const std::string& engine, const Sampling
     throw std::logic_error(sampling_engine_problem(engine));
 #endif
   }
-  std::vector<std::int64_t> result;
-  for (std::int64_t i = 0; i < indices.size(); ++i) result.push_back(indices.get_int(i));
+  std::vector<std::int64_t> result(static_cast<std::size_t>(indices.size()));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = indices.get_int(static_cast<std::int64_t>(i));
+  }
   return result;
 }
 
