@@ -122,15 +122,11 @@ ImageCall check_image_window(const ImageWindow& window, std::int64_t index, std:
   call.draw.frames_per_sample = window.frames_per_sample;
   call.draw.is_pad = window.is_pad;
   if (window.augment != nullptr) {
+    check_augment_plan(*window.augment, name + ".augment");
     check_steps(*window.augment, name, frames.dtype, channels);
     call.draw.is_augmented = true;
     call.draw.augment = *window.augment;
-    AugmentGeometry& geometry = call.draw.augment.geometry;
-    const ImageGeometry whole = compose_geometry(window.spec, source, out);
-    for (int i = 0; i < 6; ++i) geometry.map[i] = whole.map[i];
-    for (int i = 0; i < 4; ++i) geometry.bounds[i] = static_cast<float>(whole.bounds[i]);
-    geometry.height = plan.out_height;
-    geometry.width = plan.out_width;
+    set_augment_geometry(call.draw.augment, window.spec, source.height, source.width);
     if (samples.epoch != nullptr && count > 0 &&
         (samples.episode_index == nullptr || samples.frame_index == nullptr)) {
       throw_value_error("samples", "episode_index and frame_index beside epoch", "null");

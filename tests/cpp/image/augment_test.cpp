@@ -375,6 +375,25 @@ TEST_F(AugmentErrors, OfSubsetsAndKinds) {
             "ValueError augment: expected at most 8 color steps, got 9");
 }
 
+TEST_F(AugmentErrors, OfWindows) {
+  AugmentPlan plan = plan_of({step_of(AugmentKind::kCrop, 2, 2)});
+  std::vector<std::uint8_t> pixels(2 * 4 * 4 * 3);
+  std::vector<std::uint8_t> made(pixels.size());
+  ImageWindow window;
+  window.augment = &plan;
+  window.frames = {pixels.data(), DataType::kUInt8, {2, 4, 4, 3}};
+  window.out = {made.data(), DataType::kUInt8, {2, 4, 4, 3}};
+  const Samples samples(2, 1);
+  const auto error = [&] {
+    return error_of([&] { process_images({window}, 2, samples.view(), {}, on_cpu()); });
+  };
+  EXPECT_EQ(error(),
+            "ValueError windows[0].augment.steps[0].low[0]: expected a range within 0.001000 to "
+            "1.000000, got 2.000000 to 2.000000");
+  plan.step_count = 17;
+  EXPECT_EQ(error(), "ValueError windows[0].augment: expected at most 16 steps, got 17");
+}
+
 TEST_F(AugmentErrors, OfCalls) {
   AugmentPlan plan = plan_of({});
   const Samples samples(2, 1);
