@@ -29,6 +29,7 @@ struct RobocacheImageWindow {
   const bool* is_pad;
   void* out;
   std::int64_t frames_per_sample;
+  std::int64_t dataset_index;
   std::int32_t size[2];  // of the output in the spec: 0, 0 for that of the crop
   std::int32_t crop[4];  // top, left, height, width
   std::int32_t mode, filter;
@@ -71,6 +72,7 @@ robocache::ImageWindow window_of(const RobocacheImageWindow& from, std::int64_t 
                    device};
   window.is_pad = from.is_pad;
   window.frames_per_sample = from.frames_per_sample;
+  window.dataset_index = from.dataset_index;
   for (int c = 0; c < 4; ++c) {
     window.subtract[c] = from.subtract[c];
     window.multiply[c] = from.multiply[c];

@@ -104,7 +104,10 @@ struct ImageWindow {
   // Optional, [N], in the context's memory: frames that are padding are not augmented.
   const bool* is_pad = nullptr;
   std::int64_t frames_per_sample = 1;  // K
-  double subtract[4] = {0, 0, 0, 0};   // per channel
+  // In a mixture, the data set whose samples this window has: the outputs of others are not
+  // written. Negative: all samples.
+  std::int64_t dataset_index = -1;
+  double subtract[4] = {0, 0, 0, 0};  // per channel
   double multiply[4] = {1, 1, 1, 1};
   bool channels_first = false;
   TensorView out;  // [N,h,w,C] or [N,C,h,w], contiguous: uint8, float16, bfloat16, float32, or of

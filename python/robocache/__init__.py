@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from robocache.core.ragged import RaggedArray as RaggedArray
     from robocache.export import export_lerobot as export_lerobot
     from robocache.image.drawn import DrawnAugmentation as DrawnAugmentation
+    from robocache.image.image import Image as Image
     from robocache.image.steps import Augment as Augment
     from robocache.image.steps import CameraDropout as CameraDropout
     from robocache.image.steps import ColorJitter as ColorJitter
@@ -98,6 +99,7 @@ __all__ = [
     "EpisodeStore",
     "Episodes",
     "GaussianNoise",
+    "Image",
     "JpegFrames",
     "LiveAligner",
     "LiveBatch",
@@ -177,6 +179,7 @@ _HOME = {
     "EpisodeStore": "robocache.store.episode_store",
     "Episodes": "robocache.loader.sampling.episodes",
     "GaussianNoise": "robocache.image.steps",
+    "Image": "robocache.image.image",
     "JpegFrames": "robocache.jpeg.frames",
     "LiveAligner": "robocache.live.aligner",
     "LiveBatch": "robocache.live.batch",

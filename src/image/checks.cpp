@@ -120,6 +120,7 @@ ImageCall check_image_window(const ImageWindow& window, std::int64_t index, std:
   call.draw.fixed = fixed_parameters(window.spec, source, out);
   call.draw.samples = samples;
   call.draw.frames_per_sample = window.frames_per_sample;
+  call.draw.dataset_index = window.dataset_index;
   call.draw.is_pad = window.is_pad;
   if (window.augment != nullptr) {
     check_augment_plan(*window.augment, name + ".augment");

@@ -1,6 +1,7 @@
 // Calls of process_images.
 #include <algorithm>
 
+#include "core/check.h"
 #include "core/workspace.h"
 #include "image/backends.h"
 #include "image/checks.h"
@@ -46,7 +47,13 @@ void process_images(const std::vector<ImageWindow>& windows, std::int64_t batch,
     return check_image_window(windows[static_cast<std::size_t>(i)], i, batch, samples,
                               context.device);
   };
-  for (std::int64_t i = 0; i < count; ++i) check(i);  // before anything is written
+  for (std::int64_t i = 0; i < count; ++i) {  // before anything is written
+    const ImageCall call = check(i);
+    const bool is_of_data_set = call.draw.dataset_index >= 0 && call.plan.count > 0;
+    if (is_of_data_set && samples.dataset_index == nullptr) {
+      throw_value_error("samples", "dataset_index for windows of a data set", "null");
+    }
+  }
 #if !defined(ROBOCACHE_HAS_CUDA)
   if (context.device == DeviceType::kCuda) {
     throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));

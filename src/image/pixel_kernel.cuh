@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(kPixelThreads)
   const auto block = static_cast<std::uint32_t>(blockIdx.x - launch.blocks.first[window]);
   const std::uint32_t n = block / blocks_per_frame;
   load_recipe(launch.recipes, launch.first_frame[window] + n, recipe);
+  if (recipe.is_black == kSkippedFrame) return;
   const std::uint32_t pixel = (block - n * blocks_per_frame) * kPixelThreads + threadIdx.x;
   if (pixel >= pixels) return;
   const auto width = static_cast<std::uint32_t>(plan.out_width);

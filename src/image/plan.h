@@ -29,6 +29,9 @@ struct ImagePlan {
   }
 };
 
+/// The value of `is_black` of frames that are not written: those of another data set.
+inline constexpr std::uint32_t kSkippedFrame = 2;
+
 /// The draws of a window's frames.
 struct ImageDrawPlan {
   ImageParameters fixed;  // of frames that are not augmented
@@ -36,7 +39,8 @@ struct ImageDrawPlan {
   bool is_augmented;
   ImageSamples samples;
   std::int64_t frames_per_sample;
-  const bool* is_pad;  // may be null
+  std::int64_t dataset_index;  // negative: of all samples
+  const bool* is_pad;          // may be null
 };
 
 }  // namespace robocache

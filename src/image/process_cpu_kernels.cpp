@@ -198,6 +198,7 @@ void process(const ImagePlan& plan, const void* recipe, std::int64_t n, std::int
              std::int32_t end, void* scratch) {
   FrameRecipe own;
   __builtin_memcpy(&own, recipe, sizeof own);
+  if (own.is_black == kSkippedFrame) return;
   switch (plan.type) {
     case DataType::kUInt8:
       return process_rows<std::uint8_t>(plan, own, n, begin, end, scratch);

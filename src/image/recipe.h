@@ -39,7 +39,7 @@ struct FrameRecipe {
   float erase_value[4];     // in the unit of the values
   double unit;              // values times this are the source's values: 255 or 1
   std::int32_t has_colors;  // whether any color changes: values are then 0 to 1
-  std::int32_t is_black;
+  std::uint32_t is_black;   // kSkippedFrame: it is not written
 };
 
 /// Without the offsets of contrasts, whose means follow.
@@ -68,7 +68,7 @@ ROBOCACHE_HOST_DEVICE FrameRecipe make_recipe(const ImagePlan& plan,
     const float value = parameters.erase_value[c < 3 ? c : 2];
     recipe.erase_value[c] = is_bytes && !has_colors ? value * 255 : value;
   }
-  recipe.is_black = static_cast<std::int32_t>(parameters.is_black);
+  recipe.is_black = parameters.is_black;
   return recipe;
 }
 
@@ -76,12 +76,17 @@ ROBOCACHE_HOST_DEVICE FrameRecipe make_recipe(const ImagePlan& plan,
 ROBOCACHE_HOST_DEVICE void draw_frame(const ImageDrawPlan& draw, std::int64_t n,
                                       ImageParameters& parameters) {
   const ImageSamples& samples = draw.samples;
+  const std::int64_t b = n / draw.frames_per_sample;
+  if (draw.dataset_index >= 0 && samples.dataset_index[b] != draw.dataset_index) {
+    parameters = draw.fixed;
+    parameters.is_black = kSkippedFrame;
+    return;
+  }
   const bool is_pad = draw.is_pad != nullptr && draw.is_pad[n];
   if (!draw.is_augmented || samples.epoch == nullptr || is_pad) {
     parameters = draw.fixed;
     return;
   }
-  const std::int64_t b = n / draw.frames_per_sample;
   draw_image_parameters(
       draw.augment, *samples.epoch, samples.dataset_index == nullptr ? 0 : samples.dataset_index[b],
       samples.episode_index[b], samples.frame_index[b], n - b * draw.frames_per_sample, parameters);

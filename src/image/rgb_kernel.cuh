@@ -390,6 +390,7 @@ __global__ void __launch_bounds__(kRgbThreads, 4)
   const auto v = static_cast<std::int32_t>(tile_row) * kTileHeight;
   const auto u = static_cast<std::int32_t>(tile_of_frame - tile_row * across) * kTileWidth;
   load_recipe(launch.recipes, launch.first_frame[window] + n, recipe);
+  if (recipe.is_black == kSkippedFrame) return;
   const Tile tile{plan,
                   recipe,
                   n,

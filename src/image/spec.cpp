@@ -43,7 +43,8 @@ void check_image_spec(const std::string& name, const ImageSpec& spec, ImageSize 
         "[top,left,height,width] within an image of " + text(source.height, source.width),
         text(spec.crop_top, spec.crop_left, spec.crop_height, spec.crop_width));
   }
-  if (!(spec.center > 0 && spec.center <= 1)) {  // NaN too
+  const bool is_share = spec.center > 0 && spec.center <= 1;  // NaN is none
+  if (!is_share) {
     char number[32];
     std::snprintf(number, sizeof number, "%g", spec.center);
     throw_value_error(name + ".center", "a share above 0, at most 1", number);

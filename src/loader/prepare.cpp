@@ -171,7 +171,7 @@ void set_image(const WindowStream& stream, WindowPlan& window) {
 
 }  // namespace
 
-PreparedBatch::PreparedBatch(const std::vector<WindowStream>& declared,
+PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
                              const ConstTensorView& anchors, const ConstTensorView& episodes,
                              const BatchOrder& order, const ExecutionContext& context)
     : device_(context.device) {
@@ -180,9 +180,9 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& declared,
     throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
   }
 #endif
-  check_windows(windows_of(declared), WindowNames{}, WindowUse::kPlan);
-  const std::vector<WindowStream> streams = base_streams(declared);
-  const std::vector<const WindowSpec*> specs = windows_of(streams);
+  check_windows(windows_of(streams), WindowNames{}, WindowUse::kPlan);
+  const std::vector<WindowStream> base = base_streams(streams);
+  const std::vector<const WindowSpec*> specs = windows_of(base);
   check_array("anchors", anchors, DataType::kInt64, {kAnySize, 2}, "[A,2]", device_);
   check_array("episodes", episodes, DataType::kInt64, {kAnySize, 4}, "[E,4]", device_);
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -198,12 +198,12 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& declared,
   draw_.samples = anchors.shape[0];
   set_mixture(order);
   set_order(order);
-  for (const WindowStream& stream : streams) add_window(stream, context);
+  for (const WindowStream& stream : base) add_window(stream, context);
   std::size_t runs = 0;
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    set_reference(streams[i], specs, windows_[i]);
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    set_reference(base[i], specs, windows_[i]);
     runs += windows_[i].runs.size();
-    if (!is_relative(streams[i])) continue;
+    if (!is_relative(base[i])) continue;
     has_relatives_ = true;
     runs += windows_[static_cast<std::size_t>(windows_[i].relative_to)].runs.size();
   }

@@ -185,7 +185,7 @@ class Checker {
     }
   }
 
-  void check_image() const {
+  void check_image(const ImageSpec& image) const {
     const WindowSpec& of = window();
     const bool has_type = of.dtype == DataType::kUInt8 || of.dtype == DataType::kUInt16 ||
                           of.dtype == DataType::kFloat16 || of.dtype == DataType::kFloat32;
@@ -196,8 +196,7 @@ class Checker {
              "null for rows that are no images [H,W] or [H,W,C] of U8, U16, F16 or F32, C at "
              "most 4");
     }
-    check_image_spec(names_.field(windows_, number_, "image"), *of.image,
-                     {of.shape[0], of.shape[1]});
+    check_image_spec(names_.field(windows_, number_, "image"), image, {of.shape[0], of.shape[1]});
     const bool has_out_type = of.out_dtype == of.dtype || of.out_dtype == DataType::kUInt8 ||
                               of.out_dtype == DataType::kFloat16 ||
                               of.out_dtype == DataType::kBFloat16 ||
@@ -212,7 +211,7 @@ class Checker {
 
   void check_output() const {
     const WindowSpec& of = window();
-    if (of.image) return check_image();
+    if (of.image) return check_image(*of.image);
     if (!is_computed(of) && of.out_dtype != of.dtype) {
       refuse_type("out_dtype", field_text(of, "dtype") + ", since such rows are copied");
     }

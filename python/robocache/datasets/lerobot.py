@@ -18,6 +18,7 @@ from torch import Tensor
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set, episode_number, refuse_rate
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
+from robocache.loader.images.options import normalization_mode
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.sampling.episodes import Episodes
 from robocache.loader.window import Window
@@ -124,7 +125,8 @@ def from_lerobot(
         source: The data set's folder; or a LeRobotDataset, whose `root`, `episodes`,
             `delta_timestamps` and `tolerance_s` hold where they are not given here.
         delta_timestamps: Offsets in seconds for features; or a :class:`Window`, whose
-            `timeline`, `tolerance_s`, `channels_first` and `dtype` are LeRobot's.
+            `timeline`, `tolerance_s`, `channels_first` and `dtype` are LeRobot's; with an `image`,
+            images are as it says.
         batch_size: Samples of a batch.
         episodes: LeRobot's numbers of the episodes to take, in any order; or a
             :class:`Episodes`, whose `indices` are such numbers. None: all that are there.
@@ -168,8 +170,8 @@ def from_lerobot(
     if hasattr(source, "root") and hasattr(source, "meta"):
         if getattr(source, "image_transforms", None) is not None:
             raise ValueError(
-                "source: expected a LeRobotDataset without image_transforms (transforms= takes "
-                "them), got one with them"
+                "source: expected a LeRobotDataset without image_transforms (augment= has "
+                "random steps of images), got one with them"
             )
         episodes = source.episodes if episodes is None else episodes
         delta_timestamps = source.delta_timestamps if delta_timestamps is None else delta_timestamps
@@ -212,7 +214,7 @@ def from_lerobot(
     pictures = [name for name, kind in kinds.items() if kind in ("image", "video")]
     statistics, modes = options.get("statistics"), options.get("normalize")
     if isinstance(statistics, Mapping) and isinstance(modes, Mapping | None):
-        named = {key for key, window in windows.items() if window.normalize is not None}
+        named = {key for key, window in windows.items() if normalization_mode(window) is not None}
         wanted = {
             key: given for key, given in statistics.items() if key in named.union(modes or ())
         }
@@ -227,8 +229,7 @@ def from_lerobot(
                 "from_lerobot",
                 timeline="rows",
                 tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
-                channels_first=key in pictures,
-                dtype=torch.float32 if kinds[key].startswith("float") else None,
+                **_output(window, kinds[key]),
             )
             for key, window in windows.items()
         },
@@ -236,6 +237,16 @@ def from_lerobot(
         **options,
     }
     return make_loader(arguments, Extras(finish=_Items(features, read_tasks(path))))
+
+
+def _output(window: Window, kind: str) -> dict[str, Any]:
+    """The options of a window's output that LeRobot decides; not those of its `image`."""
+    if window.image is not None:
+        return {}
+    return {
+        "channels_first": kind in ("image", "video"),
+        "dtype": torch.float32 if kind.startswith("float") else None,
+    }
 
 
 def _offset_count(window: Window) -> int:

@@ -28,6 +28,7 @@ class Window(ctypes.Structure):
         ("is_pad", c_void_p),
         ("out", c_void_p),
         ("frames_per_sample", c_int64),
+        ("dataset_index", c_int64),
         ("size", c_int32 * 2),
         ("crop", c_int32 * 4),
         ("mode", c_int32),
@@ -168,6 +169,7 @@ def process_frames(
     window.is_pad = None if is_pad is None else is_pad.data_ptr()
     window.out = out.data_ptr()
     window.frames_per_sample = frames_per_sample
+    window.dataset_index = -1
     window.height, window.width, window.channels = height, width, channels
     window.dtype, window.out_dtype = dtypes.NUMBERS[frames.dtype], dtypes.NUMBERS[out.dtype]
     window.out_height, window.out_width = out_height, out_width

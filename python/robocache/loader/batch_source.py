@@ -12,12 +12,16 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from robocache.core import call_counts, torch_private
+from robocache.core.checks import check_integer
 from robocache.core.display import counted, listed
+from robocache.image.drawn import DrawnAugmentation
 from robocache.loader import device as _device
 from robocache.loader.contents import Contents
 from robocache.loader.data_loader import refuse_data_loader
 from robocache.loader.dataset import Dataset
 from robocache.loader.engine import Engine
+from robocache.loader.images.drawn import draw_parameters
+from robocache.loader.indices import check_indices
 from robocache.loader.outputs import Batch
 from robocache.loader.recipe import Recipe
 from robocache.loader.sampling.identity import SampleIdentity
@@ -178,7 +182,7 @@ class BatchSource(IterableDataset[Batch]):
                 batch, block = outputs.take(size)
                 windows, metadata = block.windows_address, block.metadata_address
                 self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
-                outputs.decode(block, stream)
+                outputs.complete(block, size, stream, is_random=True)
                 outputs.give_back(block)
         finally:
             if index is not None:
@@ -206,6 +210,8 @@ class BatchSource(IterableDataset[Batch]):
 
     def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
         """Returns the samples at some indices, in that order, without transforms.
+
+        Images are not augmented: they have the centers of random crops.
 
         Any number of threads may call it at once, also during :meth:`next`. With `reuse_buffers`
         they share the tensors of a size: the batch of one call is overwritten by the next.
@@ -237,6 +243,34 @@ class BatchSource(IterableDataset[Batch]):
         self._counters.gathered += size
         call_counts.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
+
+    def augmentation(
+        self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor, epoch: int | None = None
+    ) -> dict[str, DrawnAugmentation]:
+        """Returns the random parameters of samples' images, as :meth:`next` draws them.
+
+        Args:
+            indices: [N] integers, as :meth:`gather` takes them.
+            epoch: The epoch; None: that of the next batch.
+
+        Returns:
+            By key of augmented images, parameters of [N,K] images: of K steps, also where the
+            batch has no axis of steps. Padded steps are not augmented, whatever is drawn.
+
+        Raises:
+            TypeError, ValueError: `indices` are no integers or out of range; `epoch` is below 0.
+
+        Example:
+            >>> drawn = loader.augmentation(batch["index"])["front"]
+        """
+        count = self._plan.anchors.size(0)
+        if isinstance(indices, Tensor):
+            indices = indices.cpu()
+        checked = check_indices(indices, count, torch.device("cpu"))
+        if epoch is None:
+            epoch = self.state_dict()["epoch"]
+        epoch = check_integer("epoch", epoch, 0)
+        return draw_parameters(self._outputs.images, self._plan, checked, epoch)
 
     # ---- sampler state ---------------------------------------------------------------------------
 

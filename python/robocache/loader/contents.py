@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robocache.loader.frames.decoder import FrameDecoder
+from robocache.loader.images.stage import ImageStage
 from robocache.loader.outputs import Batch
 from robocache.loader.plan import BatchPlan
 from robocache.loader.recipe import Recipe
@@ -47,6 +48,8 @@ class Contents:
     plan: BatchPlan
     decoder: FrameDecoder | None
     """Decodes JPEG frames, whose numbers the plan writes; None without any."""
+    images: ImageStage | None
+    """Makes the images of windows that have some."""
     order: Order
     identity: SampleIdentity
     counters: Counters

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
 from robocache.loader.frames.resident import ResidentFrames
+from robocache.loader.images.stage import ImageStage
 from robocache.loader.indices import check_indices
 from robocache.loader.memory.disk_windows import DiskWindows, disk_windows
 from robocache.loader.memory.file_rows import FileRows
@@ -20,7 +21,7 @@ from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan_inputs import PlanInputs, load_streams, make_plan
 from robocache.loader.stats import Counters
-from robocache.loader.window_spec import WindowSpec
+from robocache.loader.window_spec import WindowSpec, base_window
 
 
 class Engine(NamedTuple):
@@ -71,13 +72,13 @@ class Engine(NamedTuple):
         size = checked.numel()
         batch, block = outputs.allocate(size) if is_new else outputs.take(size)
         if disk is not None:
-            disk.gather(checked, batch)
+            disk.gather(checked, batch, outputs, block)
             checked = checked.to(device)
         if size:
             plan.gather(
                 checked.data_ptr(), size, block.windows_address, block.metadata_address, stream
             )
-            outputs.decode(block, stream)
+            outputs.complete(block, size, stream, is_random=False)
         outputs.give_back(block)
         return batch
 
@@ -118,7 +119,7 @@ def make_engine(
     on_disk = [w for w in wanted.windows if is_gpu and placed[w.name] == "disk"]
     resident = [w for w in wanted.windows if not (is_gpu and placed[w.name] == "disk")]
     full = order.size(0) if wanted.reuse else None
-    decoder = _make_decoder(resident, streams, device)
+    decoder = _make_decoder(resident, streams, device, wanted.images)
     counters.frames = samples.frames
     outputs = Outputs(
         wanted.windows,
@@ -128,6 +129,7 @@ def make_engine(
         full,
         staged={window.name for window in on_disk},
         decoder=decoder,
+        images=wanted.images,
     )
     plan = make_plan(samples._replace(windows=resident), order, device)
     disk = disk_windows(samples._replace(windows=on_disk), wanted, device) if on_disk else None
@@ -142,7 +144,10 @@ def make_engine(
 
 
 def _make_decoder(
-    windows: Sequence[WindowSpec], streams: Mapping[str, ResidentStream], device: torch.device
+    windows: Sequence[WindowSpec],
+    streams: Mapping[str, ResidentStream],
+    device: torch.device,
+    images: ImageStage | None,
 ) -> FrameDecoder | None:
     """The decoder of the windows of JPEG frames; None without any."""
     found: list[FrameWindow] = []
@@ -150,8 +155,12 @@ def _make_decoder(
     for window in windows:
         frames = streams[window.name].frames
         if isinstance(frames, ResidentFrames):
-            of = FrameStream(window, frames.arrays, frames.layout)
-            found.append(FrameWindow(window.name, len(window.offsets), [of]))
+            of = FrameStream(base_window(window), frames.arrays, frames.layout)
+            number = None
+            if window.image is not None:
+                assert images is not None
+                number = images.number_of(window.name)
+            found.append(FrameWindow(window.name, len(window.offsets), [of], number))
             kept.append(frames)
     return FrameDecoder(found, device, kept) if found else None
 

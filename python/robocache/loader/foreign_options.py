@@ -24,7 +24,7 @@ _LOCAL = "the data set is a folder here: hf download --repo-type dataset downloa
 
 WINDOW_OPTIONS = (
     "offsets_ns", "timeline", "method", "outside", "max_gap_s", "tolerance_s", "mean_window_s",
-    "latency_s", "causal", "relative_to", "dtype", "channels_first",
+    "latency_s", "causal", "relative_to", "dtype", "channels_first", "image",
 )  # fmt: skip
 """Options of rc.Window that rc.Loader lacks."""
 EPISODES_OPTIONS = (
@@ -35,7 +35,7 @@ EPISODES_OPTIONS = (
 LOADER_OPTIONS = (
     "store", "batch_size", "windows", "anchor", "episodes", "shuffle", "seed", "drop_last",
     "statistics", "concat", "with_age", "device", "budget", "rank", "world_size", "reuse_buffers",
-    "transforms", "name",
+    "augment", "transforms", "name",
 )  # fmt: skip
 """Options of rc.Loader that rc.Window and rc.Episodes lack."""
 SPEC_OPTIONS = (
@@ -63,7 +63,7 @@ ADVICE = {
     # of LeRobotDataset
     "repo_id": _LOCAL,
     "root": "the data set's folder is the first argument",
-    "image_transforms": "transforms=[function] changes whole batches on the device",
+    "image_transforms": "augment=[rc.ColorJitter(...), ...] has random steps of images",
     "delta_indices": "windows= has offsets in seconds",
     "revision": _LOCAL,
     "force_cache_sync": _LOCAL,
@@ -76,6 +76,7 @@ ADVICE = {
     **{name: _WINDOW % name for name in WINDOW_OPTIONS},
     **{name: _EPISODES % name for name in EPISODES_OPTIONS},
     "images": "rc.Window(channels_first=True) gives floats [C,H,W]",
+    "resize": "rc.Window(image=rc.Image(resize=(224, 224))) resizes the images of a stream",
     "relative": "rc.Window(relative_to='state') subtracts another stream's value",
     "delta_ns": "rc.Window(offsets_ns=[...]) has nanoseconds",
     "rate": "anchor= takes a stream or a rate in Hz",
@@ -89,7 +90,7 @@ MIXTURE_ADVICE = ADVICE | {
         name: _OF_LOADERS % name
         for name in (
             "windows", "delta_timestamps", "anchor", "episodes", "normalize", "statistics",
-            "with_age", "device",
+            "with_age", "device", "augment",
         )
     },
     "store": "loaders= has a loader of each store",

@@ -12,12 +12,14 @@ import torch
 
 from robocache.core.checks import check_bool, check_functions, check_text
 from robocache.core.display import ByName
+from robocache.image.augment import Augmentations
 from robocache.loader import device as _device
 from robocache.loader import plan_inputs as _inputs
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.engine import make_engine
 from robocache.loader.foreign_options import refuse_foreign, with_hints
+from robocache.loader.images.stage import make_stage
 from robocache.loader.make_policy_spec import make_policy_spec
 from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.tiers import BatchOptions, Budget
@@ -118,6 +120,11 @@ class Loader(BatchSource):
         world_size: The number of these loaders.
         reuse_buffers: Whether a batch is overwritten by the next one of its size, also one of
             :meth:`gather`, in place of new tensors; a CUDA graph can hold :meth:`next` then.
+        augment: Random steps for color images, such as ``[rc.RandomCrop(0.95),
+            rc.ColorJitter(brightness=0.3)]``; or a preset: ``"openpi"``, ``"octo"``, ``"lerobot"``,
+            ``"diffusion_policy"``; of all cameras, or a dict by stream. Draws depend on seed, epoch
+            and sample alone. :meth:`gather` and :attr:`dataset` have images without them, but for
+            the centers of random crops.
         transforms: Functions of a batch and a ``torch.Generator`` on its device, which return a
             batch. The generator is seeded anew for each, by seed, epoch, position and rank.
         name: Its name in :func:`robocache.metrics`; None: that of the store's folder. Loaders of
@@ -166,6 +173,7 @@ class Loader(BatchSource):
         rank: int | None = None,
         world_size: int | None = None,
         reuse_buffers: bool = False,
+        augment: Augmentations | None = None,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
         name: str | None = None,
     ) -> None:
@@ -189,6 +197,7 @@ class Loader(BatchSource):
         rank: int | None = None,
         world_size: int | None = None,
         reuse_buffers: bool = False,
+        augment: Augmentations | None = None,
         name: str | None = None,
     ) -> Self:
         """A loader with the windows, anchors, normalization and transforms of a policy spec.
@@ -209,6 +218,7 @@ class Loader(BatchSource):
             rank: See :class:`Loader`.
             world_size: See :class:`Loader`.
             reuse_buffers: See :class:`Loader`.
+            augment: See :class:`Loader`; its random crops have the centers that the spec has.
             name: See :class:`Loader`.
 
         Raises:
@@ -245,7 +255,9 @@ class Loader(BatchSource):
             check_bool(option, arguments[option])
         check_functions("transforms", transforms)
         spec = extras.spec
-        parsed = parse_options(store, arguments) if spec is None else parse_spec(store, spec)
+        parsed = (
+            parse_options(store, arguments) if spec is None else parse_spec(store, spec, arguments)
+        )
         windows, rate = parsed.specs, parsed.rate
         streams = [window.name for window in windows]
         episodes = as_episodes(arguments["episodes"])
@@ -288,7 +300,9 @@ class Loader(BatchSource):
             parsed.default_tolerances,
         )
         samples = PlanInputs(windows, {}, found, table)
-        wanted = BatchOptions(windows, groups, with_age, order, arguments["reuse_buffers"])
+        images = make_stage(windows, parsed.augments, where)
+        reuse = arguments["reuse_buffers"]
+        wanted = BatchOptions(windows, groups, with_age, order, reuse, images)
         is_loud = not extras.is_quiet
         summary = examine(windows, rows, found, table, is_loud, is_loud and rank == 0)
         name = check_text("name", arguments["name"])
@@ -312,6 +326,7 @@ class Loader(BatchSource):
             finish=extras.finish,
             plan=engine.plan,
             decoder=engine.outputs.decoder,
+            images=engine.outputs.images,
             order=order,
             identity=identity,
             counters=counters,

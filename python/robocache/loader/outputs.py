@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ from torch import Tensor
 
 from robocache.core import torch_private
 from robocache.loader.frames.decoder import FrameDecoder
-from robocache.loader.plan import BatchMetadata, WindowOutput
+from robocache.loader.images.stage import ImageStage
+from robocache.loader.plan import WindowOutput
+from robocache.loader.scratch import AddressBlock, Allocator, Empty, Scratch, ScratchSizes, Writer
 from robocache.loader.window_spec import WindowSpec, fields_without_scales
 from robocache.store.library import check_group
 
@@ -24,15 +25,6 @@ METADATA = (*INTEGER_METADATA, "timestamp")
 DATASET = "dataset_index"  # a fact of mixtures alone
 PAD, AGE, DIM_PAD = "_is_pad", "_age", "_dim_is_pad"
 _CPU_ALLOCATOR = "DefaultCPUAllocator"  # begins torch's text about a CPU without memory
-
-
-class Writer(NamedTuple):
-    """Where a stream of a plan writes, if not all of a window is its own."""
-
-    key: str  # the window's
-    column: int = 0  # the first element of a row
-    has_mask: bool = True  # whether it writes mask and age too
-    is_numbers: bool = False  # whether it writes numbers of frames, and not values
 
 
 class MixtureOutputs(NamedTuple):
@@ -52,62 +44,15 @@ class _Values:
     members: tuple[tuple[int, int], ...]  # (index of a WindowOutput, bytes before its columns)
 
 
-class _Empty(NamedTuple):
-    """A tensor to be allocated, as torch's allocating function takes it."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-
-
-class _Numbers(NamedTuple):
-    """The numbers of a window's frames, which a decoder turns into values."""
-
-    key: str
-    slots: tuple[int, ...]  # indices of WindowOutputs that write them
-    steps: int  # K
-
-
 class _Blanks(NamedTuple):
     """The tensors of a batch of some size."""
 
-    values: list[tuple[str, _Empty, tuple[tuple[int, int], ...]]]
-    masks: list[tuple[str, _Empty, Sequence[int]]]
-    ages: list[tuple[str, _Empty, Sequence[int]]]
-    integers: _Empty  # [5,B], of a mixture [6,B]
-    timestamp: _Empty  # [B]
-    numbers: _Empty | None  # of the frames of all windows, one after the other
-    workspace: _Empty | None  # of the decoder
-
-
-class AddressBlock:
-    """The addresses of one batch's tensors, as a call of the plan reads them; for one call.
-
-    Args:
-        template: A ctypes array of WindowOutput with the row strides, which is copied.
-
-    Attributes:
-        slots: The elements of its array of WindowOutput.
-        metadata: Its BatchMetadata.
-        windows_address: The address of that array.
-        metadata_address: The address of that BatchMetadata.
-        is_kept: Whether it is of a batch that is reused, and keeps that batch's addresses.
-        scratch: Memory that the call needs beside the batch, and the decoder after it: numbers of
-            frames and a workspace.
-        numbers: The address of the numbers of each window of frames.
-        frames: Outputs of the decoder; None without one.
-    """
-
-    def __init__(self, template: Any, decoder: FrameDecoder | None) -> None:
-        self._array = type(template).from_buffer_copy(template)
-        self.slots = list(self._array)
-        self.metadata = BatchMetadata()
-        self.windows_address = ctypes.addressof(self._array)
-        self.metadata_address = ctypes.addressof(self.metadata)
-        self.is_kept = False
-        self.scratch: list[Tensor] = []
-        self.numbers: list[int] = []
-        self.frames = None if decoder is None else decoder.make_outputs()
+    values: list[tuple[str, Empty, tuple[tuple[int, int], ...]]]
+    masks: list[tuple[str, Empty, Sequence[int]]]
+    ages: list[tuple[str, Empty, Sequence[int]]]
+    integers: Empty  # [5,B], of a mixture [6,B]
+    timestamp: Empty  # [B]
+    scratch: ScratchSizes
 
 
 _MOST_SIZES = 64  # whose layouts are cached, each of about 2 kB
@@ -130,6 +75,7 @@ class Outputs:
         staged: Windows that the plan does not make; those that it makes come first in its array.
         empty: Makes a contiguous tensor of a shape, with strides, of a type; None: torch does.
         decoder: Decodes JPEG frames, of windows whose streams write numbers of frames.
+        images: Makes images, of windows whose streams and frames are source frames.
         undecoded: Windows of frames of which a batch has numbers alone, in the address block.
 
     Attributes:
@@ -137,6 +83,8 @@ class Outputs:
         sample_bytes: Bytes of one sample.
         keys: Of values.
         decoder: As above.
+        images: As above.
+        scratch: The memory beside batches, and the steps that use it.
     """
 
     def __init__(
@@ -148,12 +96,23 @@ class Outputs:
         full: int | None = None,
         mixture: MixtureOutputs | None = None,
         staged: Collection[str] = (),
-        empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor] | None = None,
+        empty: Allocator | None = None,
         decoder: FrameDecoder | None = None,
         undecoded: Sequence[str] = (),
+        images: ImageStage | None = None,
     ) -> None:
-        frame_keys = list(undecoded) if decoder is None else [w.key for w in decoder.windows]
-        own = [Writer(w.name, is_numbers=w.name in frame_keys) for w in windows]
+        frame_keys: Sequence[str] = undecoded
+        if decoder is not None:
+            frame_keys = list(dict.fromkeys(window.key for window in decoder.windows))
+        image_keys = [] if images is None else [window.key for window in images.windows]
+        own = [
+            Writer(
+                window.name,
+                is_numbers=window.name in frame_keys,
+                image=image_keys.index(window.name) if window.name in image_keys else None,
+            )
+            for window in windows
+        ]
         writers = own if mixture is None else mixture.writers
         widths = () if mixture is None else mixture.widths
         self._template = (WindowOutput * (len(writers) + len(widths)))()
@@ -163,7 +122,7 @@ class Outputs:
             # Allocation is most of the cost of a small batch.
             empty = torch_private.empty_strided_cuda if is_cuda else torch_private.empty_strided_cpu
         self._empty = empty
-        self.decoder = decoder
+        self.decoder, self.images = decoder, images
         self._blanks: dict[int, _Blanks] = {}
         # The full batch, which a graph may write to, and that of the most recent other size.
         self._kept_full: tuple[int, Batch, AddressBlock] | None = None
@@ -177,17 +136,11 @@ class Outputs:
         self._values: list[_Values] = []
         for group in dict.fromkeys(group_of.get(window.name, window.name) for window in windows):
             members = [by_key[key] for key in concat.get(group, (group,))]
-            made = _side_by_side(group, members, slots, self._template, group in concat)
+            made = _side_by_side(group, members, slots, self._template, group in concat, images)
             if group not in undecoded:
                 self._values.append(made)
-        self._numbers = [
-            _Numbers(
-                key,
-                tuple(i for writer, i in slots if writer.key == key and writer.is_numbers),
-                len(by_key[key].offsets),
-            )
-            for key in frame_keys
-        ]
+        steps_of = {key: len(window.offsets) for key, window in by_key.items()}
+        self.scratch = Scratch(steps_of, frame_keys, slots, decoder, images)
         self.keys = [values.key for values in self._values]
         self._integers = INTEGER_METADATA if mixture is None else (*INTEGER_METADATA, DATASET)
         # A window of a stream that is named like a fact stands in its place.
@@ -239,15 +192,27 @@ class Outputs:
             block.scratch = []
             self._spare.append(block)
 
-    def decode(self, block: AddressBlock, stream: int) -> None:
-        """Decodes the JPEG frames of a batch, after the call that wrote their numbers.
+    def complete(self, block: AddressBlock, size: int, stream: int, is_random: bool) -> None:
+        """Decodes the JPEG frames of a batch and makes its images, after the call of the plan.
 
         Args:
             block: The batch's.
+            size: B.
             stream: The CUDA stream; 0 on the CPU.
+            is_random: Whether random steps apply to images.
         """
-        if self.decoder is not None:
-            self.decoder.decode(block.frames, block.scratch[1], stream)
+        self.scratch.decode(block, stream)
+        self.scratch.make_images(block, size, stream, is_random)
+
+    def targets(self, size: int, batch: Batch, block: AddressBlock) -> Batch:
+        """The tensors that windows are written to: source frames in place of images."""
+        if self.images is None:
+            return batch
+        frames = {
+            window.key: self.scratch.source_frames(size, block, window.key)
+            for window in self.images.windows
+        }
+        return {**batch, **frames}
 
     def nbytes(self, size: int, take: Callable[[int], int]) -> int:
         """Bytes of a batch, where a tensor of some bytes takes what a function says."""
@@ -255,7 +220,7 @@ class Outputs:
         found = [blanks.integers, blanks.timestamp]
         for part in (blanks.values, blanks.masks, blanks.ages):
             found += [blank for _, blank, _ in part]
-        found += [blank for blank in (blanks.numbers, blanks.workspace) if blank is not None]
+        found += blanks.scratch.all
         return sum(take(math.prod(blank.shape) * blank.dtype.itemsize) for blank in found)
 
     def allocate(self, size: int) -> tuple[Batch, AddressBlock]:
@@ -267,7 +232,7 @@ class Outputs:
         try:
             block = self._spare.pop()  # atomic: no other thread gets it
         except IndexError:
-            block = AddressBlock(self._template, self.decoder)
+            block = AddressBlock(self._template, self.scratch)
         try:
             return self._fill(size, block), block
         except torch.OutOfMemoryError:
@@ -305,8 +270,6 @@ class Outputs:
             address = tensor.data_ptr()
             for i in aged:
                 slots[i].age_ns = address
-        if blanks.numbers is not None:
-            self._fill_numbers(size, block, blanks, batch)
         hiding = {name: batch[name] for name in self._hidden}
         integers = empty(*blanks.integers)
         (
@@ -330,48 +293,29 @@ class Outputs:
         metadata.timestamp = tensor.data_ptr()
         if hiding:
             batch.update(hiding)
-            for name in hiding:  # whose memory nothing may hold any more
-                setattr(metadata, name, None)
+        if self.scratch.is_used:
+
+            def addresses(key: str) -> tuple[int, int]:
+                return batch[key].data_ptr(), batch[key + PAD].data_ptr()
+
+            self.scratch.fill(size, block, blanks.scratch, empty, addresses)
+        if hiding:
+            if self.images is not None:  # which reads them
+                block.scratch.insert(1, integers)
+            for name in hiding:  # whose memory nothing else may hold any more
+                if self.images is None or name == "timestamp":
+                    setattr(metadata, name, None)
         return batch
 
-    def _fill_numbers(self, size: int, block: AddressBlock, blanks: _Blanks, batch: Batch) -> None:
-        """Allocates the numbers of frames, and sets their addresses and those of the decoder."""
-        assert blanks.numbers is not None
-        scratch = [self._empty(*blanks.numbers)]
-        address = scratch[0].data_ptr()
-        block.numbers = []
-        for _, slots, steps in self._numbers:
-            for i in slots:
-                block.slots[i].values = address
-            block.numbers.append(address)
-            address += 8 * size * steps
-        if self.decoder is not None:
-            assert blanks.workspace is not None
-            scratch.append(self._empty(*blanks.workspace))
-            places = [
-                (number, batch[key].data_ptr(), batch[key + PAD].data_ptr())
-                for number, (key, _, _) in zip(block.numbers, self._numbers, strict=True)
-            ]
-            self.decoder.set_outputs(block.frames, size, places)
-        block.scratch = scratch
-
     def _make_blanks(self, size: int) -> _Blanks:
-        def blank(shape: tuple[int, ...], dtype: torch.dtype) -> _Empty:
-            return _Empty(shape, torch.empty(shape, device="meta").stride(), dtype)
-
-        numbers = workspace = None
-        if self._numbers:
-            numbers = blank((size * sum(each.steps for each in self._numbers),), torch.int64)
-        if self.decoder is not None:
-            workspace = blank((self.decoder.workspace_bytes(size),), torch.uint8)
+        blank = Empty.of
         return _Blanks(
             [(v.key, blank((size, *v.shape), v.dtype), v.members) for v in self._values],
             [(key, blank((size, *shape), torch.bool), slots) for key, slots, shape in self._masks],
             [(key, blank((size, *shape), torch.int64), slots) for key, slots, shape in self._ages],
             blank((len(self._integers), size), torch.int64),
             blank((size,), torch.float32),
-            numbers,
-            workspace,
+            self.scratch.sizes(size),
         )
 
 
@@ -385,6 +329,7 @@ def _side_by_side(
     slots: Sequence[tuple[Writer, int]],
     array: Any,
     is_group: bool,
+    images: ImageStage | None,
 ) -> _Values:
     """One window as it is, or a group's, whose rows are vectors then; sets the row strides."""
     width = sum(window.elements for window in windows)
@@ -397,6 +342,10 @@ def _side_by_side(
                 continue
             if writer.is_numbers:
                 array[slot].row_stride = 1
+                continue
+            if writer.image is not None:
+                assert images is not None
+                array[slot].row_stride = images.windows[writer.image].spec.elements
                 continue
             array[slot].row_stride = width
             members.append((slot, (column + writer.column) * dtype.itemsize))

@@ -260,9 +260,12 @@ def make_plan(samples: PlanInputs, order: Order, device: torch.device) -> BatchP
 
 
 def window_data(spec: WindowSpec, stream: ResidentStream, device: torch.device) -> WindowData:
-    """The tensors of a window, on a device; its rows lie where the stream's tier has them."""
+    """The tensors of a window, on a device; its rows lie where the stream's tier has them.
+
+    The scale of images is none of the plan's: the ImageStage applies it.
+    """
     subtract = multiply = columns = None
-    if spec.normalization is not None:
+    if spec.normalization is not None and spec.image is None:
         compute = dtypes.compute_dtype(spec.torch_dtype, spec.torch_out_dtype)
         if spec.channels_first:
             compute = torch.float64  # x / 255, rounded once, as others divide

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from robocache.loader.images.options import normalization_mode
 from robocache.loader.window import Window
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization, NormalizationMode, check_mode
@@ -23,7 +24,7 @@ def merge_modes(windows: Mapping[str, Window], normalize: Any) -> Any:
     Raises:
         ValueError: `normalize[<stream>]: expected ..., got ...`: a window has its mode twice.
     """
-    declared = {key: window.normalize for key, window in windows.items()}
+    declared = {key: normalization_mode(window) for key, window in windows.items()}
     modes = {key: mode for key, mode in declared.items() if mode is not None}
     if not modes or not isinstance(normalize, (Mapping, Normalizer, type(None))):
         return normalize
@@ -186,6 +187,10 @@ def _of_batches(window: WindowSpec) -> Normalization:
     if window.normalization is None:
         return Normalization(np.zeros(window.shape), np.ones(window.shape))
     subtract, multiply = window.normalization
-    if window.channels_first:
-        return Normalization(subtract[:, None, None] / 255, multiply[:, None, None] * 255)
+    if window.channels_first or window.image is not None:
+        if window.dtype == "U8":
+            subtract, multiply = subtract / 255, multiply * 255
+        if window.channels_first:
+            return Normalization(subtract[:, None, None], multiply[:, None, None])
+        return Normalization(subtract, multiply)
     return Normalization(subtract.reshape(window.shape), multiply.reshape(window.shape))

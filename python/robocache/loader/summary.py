@@ -40,6 +40,8 @@ class StreamSummary:
     """The largest such age."""
     dataset_index: int | None = None
     """In a mixture, the number of the stream's loader."""
+    images: str | None = None
+    """How images are made of the stream's frames; None: frames are as they are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +62,8 @@ class LoaderSummary:
         return f"padded, age: of {self.looked_at:,}{of} sample{'s' * (self.samples != 1)}"
 
     def _table(self, most: int | None = None) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
-        header, left = list(_HEADER), (0, 2, 3)
+        header = list(_HEADER)
+        left: tuple[int, ...] = (0, 2, 3)
         rows = [
             [
                 cut(stream.key, 48),
@@ -73,9 +76,14 @@ class LoaderSummary:
             ]
             for stream in self.streams[:most]
         ]
+        if any(stream.images is not None for stream in self.streams):
+            header.append("images")
+            left = (*left, len(header) - 1)
+            for row, stream in zip(rows, self.streams, strict=False):
+                row.append(stream.images or "")
         if any(stream.dataset_index is not None for stream in self.streams):
             header.insert(0, "loader")
-            left = (1, 3, 4)
+            left = tuple(i + 1 for i in left)
             for row, stream in zip(rows, self.streams, strict=False):
                 row.insert(0, str(stream.dataset_index))
         return header, rows, left
@@ -118,6 +126,7 @@ def summarize(
         padded=float(masks.is_pad.mean()),
         age_median_ms=float(np.median(ages)) if len(ages) else None,
         age_max_ms=float(ages.max()) if len(ages) else None,
+        images=_images_text(window),
     )
 
 
@@ -153,6 +162,25 @@ def _method_text(window: WindowSpec) -> str:
     if window.by_rows:
         return "rows"
     return method_text(window.method)
+
+
+def _images_text(window: WindowSpec) -> str | None:
+    """The geometry of a window's images: "480 x 640 to 224 x 224, pad"."""
+    image = window.image
+    if image is None:
+        return None
+    height, width = window.shape[:2]
+    size = image.output_size(height, width)
+    parts = [f"{height} x {width} to {size[0]} x {size[1]}"]
+    if image.mode != "stretch":
+        parts.append(image.mode)
+    if image.filter != "bilinear":
+        parts.append(image.filter)
+    if image.crop is not None:
+        parts.append(f"of {image.crop[2]} x {image.crop[3]}")
+    if image.center != 1:
+        parts.append(f"center {image.center:g}")
+    return ", ".join(parts)
 
 
 def _number(value: float | None) -> str:

@@ -11,6 +11,7 @@ import torch
 from robocache.core.display import ShortRepr, cut, method_text, short
 from robocache.core.names import Method, Outside
 from robocache.core.tables import html_table, offsets_text, text_table
+from robocache.image.image import Image
 from robocache.loader.foreign_options import class_with_hints
 from robocache.normalization.formulas import NormalizationMode
 
@@ -99,6 +100,9 @@ class Window:
     channels_first: bool = False
     """Whether images, uint8 [H,W,C], become floats [C,H,W] from 0 to 1: float32, or `dtype`, which
     is float16, bfloat16 or, with `normalize`, float64."""
+    image: Image | None = None
+    """How images are made, where the stream has some: crop, resize, layout, type and normalization.
+    None: frames keep their size."""
 
     def __post_init__(self) -> None:
         # A list that its owner changes later changes no window.
@@ -142,6 +146,7 @@ class Window:
             "normalize": self.normalize or "none",
             "relative_to": "none" if relative is None else short(relative),
             "dtype": "the stream's" if self.dtype is None else self.dtype,
+            "image": "frames as they are" if self.image is None else short(self.image),
         }
         del values["offsets_ns"]  # offsets has them
         return [(name, cut(str(value))) for name, value in values.items()]

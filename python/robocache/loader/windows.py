@@ -14,6 +14,8 @@ import torch
 from robocache.align import options as _options
 from robocache.core import dtypes
 from robocache.core.checks import check_bool, nanoseconds_of, number_text, to_float
+from robocache.image.spec import ImageSpec
+from robocache.loader.images.options import ImageOutput, parse_image
 from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
 from robocache.loader.window_spec import Layout, WindowSpec
@@ -119,7 +121,11 @@ def check_count(option: str, count: int, hint: str = "") -> None:
 
 
 def make_spec(
-    info: StreamInfo, window: Window, scale: Normalization | None, has_rows: bool
+    info: StreamInfo,
+    window: Window,
+    scale: Normalization | None,
+    has_rows: bool,
+    center: float | None = None,
 ) -> WindowSpec:
     """The spec of a window, without its reference, for the library to validate.
 
@@ -128,6 +134,7 @@ def make_spec(
         window: The user's window.
         scale: Its normalization: [C] of its channels, or None.
         has_rows: Whether anchors are rows of a stream, and not ticks.
+        center: The counterpart of the random steps of its images; None: it has none.
 
     Raises:
         TypeError, ValueError: `<option>[<stream>]: expected ..., got ...`.
@@ -150,7 +157,10 @@ def make_spec(
     )
     offsets = _offsets(info, window, tolerance_ns if by_rows else None)
     max_gap_s = window.max_gap_s
-    channels_first, out_dtype, scale = _output(info, window, scale)
+    if window.image is not None:
+        output = parse_image(info, window.image, scale, center)
+    else:
+        output = _output(info, window, scale, center)
     method = _method(info, window.method)
     spec = WindowSpec(
         name=key,
@@ -166,9 +176,10 @@ def make_spec(
         max_gap_ns=None if by_rows or max_gap_s is None else _duration("max_gap_s", key, max_gap_s),
         tolerance_ns=0 if by_rows else tolerance_ns,
         latency_ns=_duration("latency_s", key, window.latency_s),
-        normalization=scale,
-        out_dtype=dtypes.STORED_NAMES[out_dtype],
-        channels_first=channels_first,
+        normalization=output.scale,
+        out_dtype=dtypes.STORED_NAMES[output.dtype],
+        channels_first=output.channels_first,
+        image=output.geometry,
     )
     if not by_rows and "mean" in spec.methods:
         spec = replace(spec, mean_window_ns=_mean_window(key, window.mean_window_s))
@@ -310,10 +321,18 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
 
 
 def _output(
-    info: StreamInfo, window: Window, scale: Normalization | None
-) -> tuple[bool, torch.dtype, Normalization | None]:
-    """Whether colors come first, the type of the output, and the scale that it needs."""
+    info: StreamInfo, window: Window, scale: Normalization | None, center: float | None
+) -> ImageOutput:
+    """How a window without `image` is written; with random steps, its images are processed."""
     key, dtype, wanted = info.name, dtypes.BY_STORED_NAME[info.type_name], window.dtype
+    geometry = None
+    if center is not None:
+        geometry = ImageSpec((info.shape[0], info.shape[1]), center=center)
+        if wanted == torch.float64:
+            raise ValueError(
+                f"dtype[{key!r}]: expected float32, float16, bfloat16 or uint8 for images with "
+                "augment, got float64"
+            )
     if window.channels_first and not is_image(info):
         raise ValueError(
             f"channels_first[{key!r}]: expected uint8 rows [H,W,C] of at most {MAX_COLORS} "
@@ -332,7 +351,7 @@ def _output(
             )
         if scale is not None:
             raise ValueError(f"normalize[{key!r}]: expected floats or uint8, got {info}")
-        return False, dtype, None
+        return ImageOutput(None, False, dtype, None)
     if window.channels_first:
         if wanted == torch.uint8:
             raise ValueError(f"dtype[{key!r}]: expected floats with channels_first, got uint8")
@@ -343,12 +362,14 @@ def _output(
             )
         if scale is None:
             scale = Normalization(np.zeros(1), np.full(1, 1 / 255))
-        return True, wanted or torch.float32, spread(f"normalize[{key!r}]", scale, info.shape[2:])
+        scale = spread(f"normalize[{key!r}]", scale, info.shape[2:])
+        return ImageOutput(geometry, True, wanted or torch.float32, scale)
     if scale is not None and wanted is None and dtype == torch.uint8:
         raise ValueError(
             f"dtype[{key!r}]: expected a floating type for normalized uint8 values, got None "
             "(channels_first=True has float32)"
         )
     if scale is not None:
-        scale = spread(f"normalize[{key!r}]", scale, info.shape)
-    return False, wanted or dtype, scale
+        row = info.shape if geometry is None else info.shape[2:]
+        scale = spread(f"normalize[{key!r}]", scale, row)
+    return ImageOutput(geometry, False, wanted or dtype, scale)

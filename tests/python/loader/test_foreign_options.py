@@ -125,7 +125,7 @@ def test_every_option_of_others_has_an_answer() -> None:
     [
         ("num_workers", "a launch on the device makes a whole batch, and no worker processes are "
                         "needed"),
-        ("image_transforms", "transforms=[function] changes whole batches on the device"),
+        ("image_transforms", "augment=[rc.ColorJitter(...), ...] has random steps of images"),
         ("pin_memory", "batches are made on device="),
         ("sampler", "shuffle= and seed= decide the order of samples, episodes= which"),
         ("collate_fn", "transforms=[function] changes whole batches"),

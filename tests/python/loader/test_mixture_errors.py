@@ -109,7 +109,8 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
     ({"delta_timestamps": {"camera": None}, "dtype": torch.float32},
      {"delta_timestamps": {"camera": None}, "channels_first": True}, {}, ValueError,
      "loaders[1]: camera: expected rows of shape [4, 6, 3] like loaders[0], got [3, 4, 6] "
-     "(rc.convert(resize=) makes pictures of a size; a name of its own in keys= keeps it apart)"),
+     "(rc.Window(image=rc.Image(resize=...)) makes them alike; a name of its own in keys= keeps it "
+     "apart)"),
     ({"delta_timestamps": {"gripper": None}}, {"delta_timestamps": {"counter": None}},
      {"keys": [{}, {"counter": "gripper"}]}, ValueError,
      "loaders[1]: gripper: expected bool like loaders[0], got int64 (a name of its own in keys= "
@@ -117,7 +118,8 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
     ({"delta_timestamps": {"camera": [0.0, 0.1]}}, {"dtype": torch.uint8},
      {"keys": [{"camera": "action"}, {}]}, ValueError,
      "loaders[1]: action: expected rows of shape [4, 6, 3] like loaders[0], got [9] "
-     "(rc.convert(resize=) makes pictures of a size; a name of its own in keys= keeps it apart)"),
+     "(rc.Window(image=rc.Image(resize=...)) makes them alike; a name of its own in keys= keeps it "
+     "apart)"),
     # ---- side by side
     ({}, {}, {"concat": {"obs": ["qpos"]}}, ValueError,
      "concat['obs']: expected streams of the batch (action, state), got 'qpos'"),

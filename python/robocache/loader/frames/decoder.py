@@ -32,6 +32,7 @@ class FrameWindow(NamedTuple):
     key: str
     steps: int  # K
     streams: Sequence[FrameStream]
+    image: int | None = None  # the window of the ImageStage whose source frames these are
 
 
 class FrameDecoder:

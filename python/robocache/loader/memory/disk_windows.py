@@ -24,13 +24,14 @@ from robocache.loader.outputs import AGE, PAD, Batch, Outputs
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan_inputs import PlanInputs, make_plan
 from robocache.loader.sampling.sampler_state import SamplerState
-from robocache.loader.window_spec import WindowSpec
+from robocache.loader.scratch import AddressBlock
+from robocache.loader.window_spec import WindowSpec, base_window
 
 
 class DiskFrames(NamedTuple):
     """A window of JPEG frames in the store's files."""
 
-    window: WindowSpec
+    window: WindowSpec  # of the decoded frames
     frames: MappedFrames
     tables: Tensor  # in pinned memory
 
@@ -56,8 +57,8 @@ class Slot:
         self.windows_address = self._block.windows_address
         self.copied: torch.cuda.Event | None = None  # after the last copy to the GPU
         self.stages = [
-            (each.make_stage(size, empty), number, each)
-            for each, number in zip(frames, self._block.numbers, strict=True)
+            (each.make_stage(size, empty), self._block.numbers[each.window.name], each)
+            for each in frames
         ]
         self.decoder = _decoder_of(self.stages, device, damaged)
 
@@ -86,7 +87,8 @@ class DiskWindows:
         device: torch.device,
     ) -> None:
         cpu = torch.device("cpu")
-        windows, groups, with_age, order, _ = wanted
+        windows, groups = list(map(base_window, wanted.windows)), wanted.groups
+        with_age, order = wanted.with_age, wanted.order
         self._plan = plan
         self._sampler_state = SamplerState(order, cpu)
         self._frames, self._device = frames, device
@@ -138,7 +140,13 @@ class DiskWindows:
         return slot, job, waited
 
     def copy(self, slot: Slot, size: int, batch: Batch) -> None:
-        """Copies a slot's windows to the GPU's batch, on the current stream, and decodes frames."""
+        """Copies a slot's windows to the GPU, on the current stream, and decodes frames.
+
+        Args:
+            slot: The slot.
+            size: B.
+            batch: The tensors on the GPU: values or source frames of images, masks and ages.
+        """
         for key in self.keys:
             batch[key].copy_(slot.batch[key][:size], non_blocking=True)
         if slot.decoder is not None:
@@ -149,14 +157,23 @@ class DiskWindows:
         slot.copied = copied
         self._slots.append(slot)
 
-    def gather(self, indices: Tensor, batch: Batch) -> None:
-        """Makes the windows of samples [B] int64 now, and copies them to the GPU's batch."""
+    def gather(self, indices: Tensor, batch: Batch, outputs: Outputs, whole: AddressBlock) -> None:
+        """Makes the windows of samples now, and copies them to the GPU's batch.
+
+        Args:
+            indices: [B] int64.
+            batch: The batch on the GPU.
+            outputs: The outputs that have allocated it.
+            whole: Its block.
+        """
+        batch = outputs.targets(len(indices), batch, whole)
         made, block = self._outputs.take(len(indices))
         self._plan.gather(indices.data_ptr(), len(indices), block.windows_address, 0, 0)
         for key in self.keys:
             batch[key].copy_(made[key])
         stages = []
-        for each, number in zip(self._frames, block.numbers, strict=True):
+        for each in self._frames:
+            number = block.numbers[each.window.name]
             stage = each.make_stage(len(indices), _plain_bytes)
             stage.writer.fill(number, len(indices) * len(each.window.offsets))
             stage.move_to(self._device)
@@ -189,7 +206,7 @@ def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device
             if isinstance(found, MappedFrames):
                 tables = torch.from_numpy(found.table.tables.view(np.int32))
                 pinned = pinned_empty(max(tables.nbytes, 16))[: tables.nbytes].view(torch.int32)
-                frames.append(DiskFrames(window, found, pinned.copy_(tables)))
+                frames.append(DiskFrames(base_window(window), found, pinned.copy_(tables)))
         wanted = wanted._replace(windows=samples.windows, groups=groups)
         return DiskWindows(plan, wanted, frames, device)
 

@@ -20,6 +20,7 @@ from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.plan import BatchPlan
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.sampling.sampler_state import SamplerState
+from robocache.loader.scratch import AddressBlock
 from robocache.loader.stats import Counters
 
 
@@ -36,6 +37,7 @@ class _InFlight:
     on_cpu: Future[None] | None  # the job of the disk windows, likewise
     made: torch.cuda.Event | None  # on the GPU, after the batch is complete
     scratch: Sequence[torch.Tensor] = ()  # which the side stream uses until then
+    block: AddressBlock | None = None  # until the images are made
 
 
 class Prefetcher:
@@ -142,16 +144,30 @@ class Prefetcher:
             block.metadata_address,
             self._side.cuda_stream,
         )
-        in_flight.scratch = block.scratch
-        outputs.decode(block, self._side.cuda_stream)
-        outputs.give_back(block)
+        in_flight.scratch, in_flight.block = block.scratch, block
+        outputs.scratch.decode(block, self._side.cuda_stream)
         waited = 0.0
         if disk is None:
-            in_flight.made = self._side.record_event()
+            self._finish(in_flight)
         else:
             in_flight.slot, in_flight.on_cpu, waited = disk.begin(size)
         sampler_state.advance()
         return waited
+
+    def _finish(self, in_flight: _InFlight) -> None:
+        """Makes the images of a batch whose source frames are complete, and records the event."""
+        block = in_flight.block
+        assert block is not None
+        stream = self._side.cuda_stream
+        self._outputs.scratch.make_images(block, in_flight.size, stream, is_random=True)
+        self._outputs.give_back(block)
+        in_flight.block = None
+        in_flight.made = self._side.record_event()
+
+    def _targets(self, in_flight: _InFlight) -> Batch:
+        """The tensors that disk windows are copied to."""
+        assert in_flight.block is not None
+        return self._outputs.targets(in_flight.size, in_flight.batch, in_flight.block)
 
     def _wait(self, head: _InFlight) -> float:
         """Waits for a batch's disk windows; returns the seconds."""
@@ -173,8 +189,8 @@ class Prefetcher:
             in_flight.on_cpu.result()
             assert self._disk is not None and in_flight.slot is not None
             with torch.cuda.stream(self._side):
-                self._disk.copy(in_flight.slot, in_flight.size, in_flight.batch)
-            in_flight.made = self._side.record_event()
+                self._disk.copy(in_flight.slot, in_flight.size, self._targets(in_flight))
+            self._finish(in_flight)
             self._disk.give_back(in_flight.slot, in_flight.made)
             in_flight.slot = in_flight.on_cpu = None
 

@@ -12,11 +12,12 @@ import torch
 from robocache.loader.frames.decoder import STREAM_BYTES
 from robocache.loader.frames.library import workspace_bytes
 from robocache.loader.frames.stage import stage_sizes
+from robocache.loader.images.stage import ImageStage
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_bytes
 from robocache.loader.outputs import Outputs
 from robocache.loader.sampling.sampler import Order
-from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
+from robocache.loader.window_spec import WindowSpec, base_window, reads_arrivals, reads_times
 
 Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
 """GPU memory; host memory that a GPU reads over the link; a CPU's memory; the store's files."""
@@ -168,6 +169,7 @@ class BatchOptions(NamedTuple):
     with_age: bool
     order: Order  # of samples; it has the sizes of batches
     reuse: bool  # whether batches of one size share their tensors
+    images: ImageStage | None = None  # makes the images of windows that have some
 
 
 def place(
@@ -191,14 +193,14 @@ def place(
     """
     if limits is None:
         return dict.fromkeys(rows, own_tier(device))
-    windows, groups, with_age, order, reuse = wanted
+    windows, groups, with_age, order, reuse, images = wanted
     by_key = {window.name: window for window in windows}
     needs = [
         _need([by_key[key] for key in keys], rows, with_age, device)
         for keys in together(windows, groups)
     ]
     take = gpu_bytes if device.type == "cuda" else plain_bytes
-    outputs = Outputs(windows, groups, with_age, device)
+    outputs = Outputs(windows, groups, with_age, device, images=images)
     size = order.size(0)
     frames = [window for window in windows if rows[window.name].is_encoded]
 
@@ -211,7 +213,8 @@ def place(
     staged = 0
     if device.type == "cuda":
         undecoded = [window.name for window in frames]
-        slots = Outputs(windows, groups, with_age, device, undecoded=undecoded)
+        base = list(map(base_window, windows))
+        slots = Outputs(base, groups, with_age, device, undecoded=undecoded)
         staged = slots.nbytes(size, slot_bytes)
         for window in frames:
             table, count = rows[window.name].frame_table, size * len(window.offsets)

@@ -12,6 +12,7 @@ from torch import Tensor
 from robocache.loader.contents import Contents
 from robocache.loader.frames.conversion import numbers_window
 from robocache.loader.frames.decoder import FrameStream
+from robocache.loader.images.stage import ImageStage, ImageWindow
 from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture.parts import Part, Stream
 
@@ -24,12 +25,13 @@ def make_parts(contents: Sequence[Contents], names: Sequence[Mapping[str, str]])
         names: For each loader, the mixture's key of each of its keys.
     """
     parts: list[Part] = []
-    first_episode = frame_count = 0  # of the parts before
+    first_episode = frame_count = image_count = 0  # of the parts before
     for i, (loader, new) in enumerate(zip(contents, names, strict=True)):
         pairs = zip(loader.windows, loader.plan.data, strict=True)
         streams = {window.name: Stream(window, data) for window, data in pairs}
         frames, numbers = _number_frames(loader, streams, frame_count)
         frame_count += sum(stream.arrays.count for stream in frames.values())
+        images = () if loader.images is None else loader.images.windows
         part = Part(
             name=f"loaders[{i}]",
             windows={new[window.name]: window for window in loader.windows},
@@ -40,10 +42,33 @@ def make_parts(contents: Sequence[Contents], names: Sequence[Mapping[str, str]])
             first_episode=first_episode,
             episodes=len(loader.plan.episodes),
             frames={new[key]: stream for key, stream in frames.items()},
+            images={new[each.key]: image_count + n for n, each in enumerate(images)},
         )
+        image_count += len(images)
         first_episode += part.episodes
         parts.append(part)
     return parts
+
+
+def make_images(
+    contents: Sequence[Contents],
+    names: Sequence[Mapping[str, str]],
+    seed: int,
+    device: torch.device,
+) -> ImageStage | None:
+    """The stage that makes the images of all parts, each for its own samples; None without any.
+
+    Args:
+        contents: Of each loader.
+        names: For each loader, the mixture's key of each of its keys.
+        seed: The mixture's.
+        device: Where batches are made.
+    """
+    windows: list[ImageWindow] = []
+    for i, (loader, new) in enumerate(zip(contents, names, strict=True)):
+        for window in () if loader.images is None else loader.images.windows:
+            windows.append(window.in_mixture(new[window.key], i, seed))
+    return ImageStage(windows, device) if windows else None
 
 
 def _number_frames(

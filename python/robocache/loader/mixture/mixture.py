@@ -20,6 +20,7 @@ from robocache.loader.mixture import parts as _parts
 from robocache.loader.mixture.join_parts import (
     join_anchors,
     join_episodes,
+    make_images,
     make_parts,
     mean_reads,
     resident_bytes,
@@ -136,8 +137,18 @@ class Mixture(BatchSource):
             )
             kept = [of.decoder for of in contents]
             decoder = _parts.make_decoder(agreed, parts, device, kept)
+            images = make_images(contents, names_of, order.seed, device)
         full = order.size(0) if reuse_buffers else None
-        outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed, decoder=decoder)
+        outputs = Outputs(
+            agreed.windows,
+            groups,
+            with_age,
+            device,
+            full,
+            mixed,
+            decoder=decoder,
+            images=images,
+        )
         names = [of.counters.name for of in contents]
         counters = Counters(check_text("name", name) or "+".join(dict.fromkeys(names)))
         counters.sample_reads = mean_reads(contents, [float(share) for share in shares])

@@ -15,9 +15,10 @@ import torch
 from robocache.core import dtypes
 from robocache.loader.frames.conversion import numbers_window
 from robocache.loader.frames.decoder import FrameDecoder, FrameStream, FrameWindow
-from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer
+from robocache.loader.outputs import DIM_PAD, MixtureOutputs
 from robocache.loader.plan import WindowData
-from robocache.loader.window_spec import WindowSpec, fields_without_scales
+from robocache.loader.scratch import Writer
+from robocache.loader.window_spec import WindowSpec, fields_without_scales, output_window
 from robocache.normalization.formulas import Normalization
 from robocache.store.library import check_group
 
@@ -41,6 +42,7 @@ class Part(NamedTuple):
     first_episode: int  # its index among all episodes of the mixture
     episodes: int
     frames: Mapping[str, FrameStream]  # windows of JPEG frames, whose streams have their numbers
+    images: Mapping[str, int]  # windows that the ImageStage makes, by their number there
 
     @property
     def scales(self) -> dict[str, Normalization]:
@@ -166,7 +168,9 @@ def agree(parts: Sequence[Part]) -> Agreed:
     """
     windows, widths = [], []
     for key in dict.fromkeys(key for part in parts for key in part.windows):
-        those = [(part.name, part.windows[key]) for part in parts if key in part.windows]
+        those = [
+            (part.name, output_window(part.windows[key])) for part in parts if key in part.windows
+        ]
         for name, window in those[1:]:
             _check_alike(key, those[0], (name, window))
         first = those[0][1]
@@ -207,7 +211,8 @@ def _check_alike(key: str, first: tuple[str, WindowSpec], other: tuple[str, Wind
         refuse(*names, _ANOTHER_NAME if is_copied else "rc.Window(dtype=) changes it")
     expected, got = (w.out_shape[1:] if w.has_axis else w.out_shape for w in (a, b))
     if expected != got and not len(expected) == len(got) == 1:
-        way_out = "rc.convert(resize=) makes pictures of a size; " if len(a.shape) == 3 else ""
+        is_image = len(a.shape) == 3
+        way_out = "rc.Window(image=rc.Image(resize=...)) makes them alike; " if is_image else ""
         refuse(f"rows of shape {list(expected)}", list(got), way_out + _ANOTHER_NAME)
 
 
@@ -238,6 +243,9 @@ def make_streams(
     Where some parts have JPEG frames, streams write their numbers, and a decoder the values: zeros
     for number 0, and nothing for -1, the number of parts that have raw images.
 
+    Images that are resized or augmented have an output for the source frames of each part, which
+    the ImageStage reads after the decoder.
+
     Raises:
         ValueError: The streams exceed the limit of a plan.
     """
@@ -245,22 +253,29 @@ def make_streams(
     writers: list[Writer] = []
     for window in agreed.windows:
         gaps = []
-        is_encoded = any(window.name in part.frames for part in parts)
+        key = window.name
+        has_numbers = any(key in part.frames for part in parts)
+        # Whether the decoder writes values, and not only source frames.
+        is_decoded = any(key in part.frames and key not in part.images for part in parts)
         for part in parts:
-            there = part.windows.get(window.name)
-            elements = 0 if there is None else there.elements
+            there = part.windows.get(key)
+            elements = 0 if there is None else output_window(there).elements
             if there is not None:
-                streams.append(part.streams[window.name])
-                writers.append(Writer(window.name, is_numbers=window.name in part.frames))
-                if is_encoded and window.name not in part.frames:
-                    streams.append(_no_numbers(window, part, device))
-                    writers.append(Writer(window.name, has_mask=False, is_numbers=True))
+                streams.append(part.streams[key])
+                is_numbers, image = key in part.frames, part.images.get(key)
+                writers.append(Writer(key, is_numbers=is_numbers, image=image))
+                if has_numbers and not is_numbers:
+                    streams.append(_no_numbers(window, part.first_episode, part.episodes, device))
+                    writers.append(Writer(key, has_mask=False, is_numbers=True))
             if there is None or elements < window.elements:
                 gaps.append((part, elements, there is None))
         for first, episodes, column, has_mask in _joined(gaps):
-            zeros = numbers_window(window) if is_encoded else window
+            zeros = numbers_window(window) if is_decoded else window
             streams.append(_zeros(zeros, first, episodes, zeros.elements - column, device))
-            writers.append(Writer(window.name, column, has_mask, is_encoded))
+            writers.append(Writer(key, column, has_mask, is_decoded))
+            if has_numbers and not is_decoded:
+                streams.append(_no_numbers(window, first, episodes, device))
+                writers.append(Writer(key, has_mask=False, is_numbers=True))
     masks = [_dimensions(w, parts, device) for w in agreed.windows if w.name in agreed.widths]
     count = len(streams) + len(masks) + sum(s.spec.relative_to is not None for s in streams)
     if count > _MOST_STREAMS:
@@ -300,14 +315,14 @@ def _zeros(
     )
 
 
-def _no_numbers(window: WindowSpec, part: Part, device: torch.device) -> Stream:
-    """A stream of one row an episode of a part: the number -1, of no frame."""
+def _no_numbers(window: WindowSpec, first: int, episodes: int, device: torch.device) -> Stream:
+    """A stream of one row an episode, for these episodes: the number -1, of no frame."""
     return _rows(
-        f"{window.name} (raw in {part.name})",
-        torch.full((part.episodes, 1), -1, dtype=torch.int64, device=device),
-        torch.arange(part.episodes + 1, device=device),
+        f"{window.name} (no frames from episode {first} on)",
+        torch.full((episodes, 1), -1, dtype=torch.int64, device=device),
+        torch.arange(episodes + 1, device=device),
         len(window.offsets),
-        part.first_episode,
+        first,
     )
 
 
@@ -324,9 +339,14 @@ def make_decoder(
     """
     windows = []
     for window in agreed.windows:
-        streams = [part.frames[window.name] for part in parts if window.name in part.frames]
+        key, steps = window.name, len(window.offsets)
+        those = [part for part in parts if key in part.frames]
+        streams = [part.frames[key] for part in those if key not in part.images]
         if streams:
-            windows.append(FrameWindow(window.name, len(window.offsets), streams))
+            windows.append(FrameWindow(key, steps, streams))
+        for part in those:
+            if key in part.images:
+                windows.append(FrameWindow(key, steps, [part.frames[key]], part.images[key]))
     return FrameDecoder(windows, device, kept) if windows else None
 
 
