@@ -30,9 +30,11 @@ inline constexpr std::int32_t kStepRows = 16;  // two for each warp
 
 // Shared memory of straight frames: pixels, sums of rows [kSumRows][3][kTileWidth], weights of
 // columns in pairs, and weights of rows. Four blocks with all of it fit a multiprocessor.
-inline constexpr std::int32_t kStageWords = 5120;
-inline constexpr std::int32_t kSumRows = 56;
 inline constexpr std::int32_t kColumnPairs = static_cast<std::int32_t>(kMaxFixedWidth) + 1;
+inline constexpr std::int32_t kStageWords = 5120;
+// Words behind the pixels of a step that are read, and multiplied by 0.
+inline constexpr std::int32_t kSpareWords = 2 * kColumnPairs;
+inline constexpr std::int32_t kSumRows = 56;
 
 struct StraightMemory {
   std::uint32_t pixels[kStageWords];
@@ -42,7 +44,7 @@ struct StraightMemory {
 // A turned tile spans at most 72 * 1.25 + 3 pixels on a side, and 8 more in width for alignment.
 inline constexpr std::int32_t kTurnedWords = 9600;
 
-union TileMemory {
+union alignas(16) TileMemory {
   StraightMemory straight;
   std::uint32_t turned[kTurnedWords];
 };
@@ -239,7 +241,9 @@ __device__ inline void find_columns(const Tile& tile, ColumnWeights& columns) {
     });
   }
   const std::int32_t pairs = (count + 1) / 2;
-  const std::int32_t most = __reduce_max_sync(~0u, pairs);
+  std::int32_t most = pairs;
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
   for (std::int32_t k = pairs; k < most; ++k) columns.pairs[k][lane] = 0;
   if (lane == 0) columns.most_pairs = most;
 }
@@ -274,7 +278,8 @@ __device__ inline std::int32_t rows_of_step(const SampleAxis& axis, float scale,
                                             std::int32_t width) {
   for (std::int32_t rows = kStepRows; rows > 0; rows /= 2) {
     const float reach = fabsf(scale) * static_cast<float>(rows - 1) + 2 * axis.width + 2;
-    if (reach < kSumRows && reach * static_cast<float>(width) < kStageWords) return rows;
+    if (reach < kSumRows && reach * static_cast<float>(width) < kStageWords - kSpareWords)
+      return rows;
   }
   return 0;
 }
