@@ -115,7 +115,7 @@ def robocache_call(case: Case, count: int, device: torch.device) -> Callable[[Te
 
 
 def torchvision_call(case: Case) -> Callable[[Tensor], Tensor]:
-    """The same by torchvision.transforms.v2, of frames [N,H,W,C] that are permuted as a view."""
+    """Processes by torchvision.transforms.v2: of frames [N,H,W,C] that are permuted as a view."""
     from torchvision.transforms import InterpolationMode, v2
 
     height, width = case.source
@@ -156,7 +156,7 @@ def torchvision_call(case: Case) -> Callable[[Tensor], Tensor]:
 
 
 def kornia_call(case: Case) -> Callable[[Tensor], Tensor]:
-    """The same by kornia, which draws for each frame."""
+    """Processes by kornia, which draws for each frame."""
     import kornia.augmentation as augmentation
 
     height, width = case.source

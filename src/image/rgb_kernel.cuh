@@ -7,9 +7,10 @@
 //     row 1   16 16 17 17 ... 31 31
 //
 // Turned frames: the source pixels of the whole tile are staged in shared memory (stage.cuh), and a
-// sample is two dot products of four bytes for each channel. Straight frames: in steps of at most
-// kStepRows rows, source pixels are staged, summed along columns with weights that the block has
-// computed once, and then along rows.
+// sample is two dot products of two bytes for each channel and row. Frames that are turned and
+// reduced: in steps of at most kStepRows rows, source pixels are staged and filtered. Straight
+// frames: in such steps, source pixels are staged, summed along columns with weights that the block
+// has computed once, and then along rows.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -165,28 +166,28 @@ __device__ inline void sample_staged(const std::uint32_t* stage, const StageBox&
   }
 }
 
+/// The least and the largest position along an axis of the rows [v, end_v) of a tile: positions are
+/// monotonic along rows and columns, so that these are positions of corners.
+__device__ inline float2 extremes(const Tile& tile, const float* row, std::int32_t v,
+                                  std::int32_t end_v) {
+  const float a = position(row, tile.u, v);
+  const float b = position(row, tile.end_u - 1, v);
+  const float c = position(row, tile.u, end_v - 1);
+  const float d = position(row, tile.end_u - 1, end_v - 1);
+  return make_float2(fminf(fminf(a, b), fminf(c, d)), fmaxf(fmaxf(a, b), fmaxf(c, d)));
+}
+
 /// Writes a tile of a turned frame.
 template <typename Out>
 __device__ void write_turned(const Tile& tile, const Finisher* finish,
                              const PairWriter<Out>& writer, std::uint32_t* stage) {
   const Sampling& sampling = tile.recipe.sampling;
-  // Positions are monotonic along rows and columns: the extremes are those of the corners.
-  float low[2];
-  float high[2];
-#pragma unroll
-  for (int axis = 0; axis < 2; ++axis) {
-    const float* const row = sampling.map + 3 * axis;
-    const float a = position(row, tile.u, tile.v);
-    const float b = position(row, tile.end_u - 1, tile.v);
-    const float c = position(row, tile.u, tile.end_v - 1);
-    const float d = position(row, tile.end_u - 1, tile.end_v - 1);
-    low[axis] = fminf(fminf(a, b), fminf(c, d));
-    high[axis] = fmaxf(fmaxf(a, b), fmaxf(c, d));
-  }
+  const float2 xs = extremes(tile, sampling.map, tile.v, tile.end_v);
+  const float2 ys = extremes(tile, sampling.map + 3, tile.v, tile.end_v);
   const StageBox box =
-      make_box(turned_tap(sampling.x, low[0]).first, turned_tap(sampling.x, high[0]).first + 2,
-               turned_tap(sampling.y, low[1]).first, turned_tap(sampling.y, high[1]).first + 2);
-  const bool inner = is_inner(sampling.x, low[0], high[0]) && is_inner(sampling.y, low[1], high[1]);
+      make_box(turned_tap(sampling.x, xs.x).first, turned_tap(sampling.x, xs.y).first + 2,
+               turned_tap(sampling.y, ys.x).first, turned_tap(sampling.y, ys.y).first + 2);
+  const bool inner = is_inner(sampling.x, xs.x, xs.y) && is_inner(sampling.y, ys.x, ys.y);
   stage_pixels(tile.plan, tile.frame, box, stage);
   __syncthreads();
   const std::int32_t u = tile.thread_u();
@@ -218,6 +219,101 @@ __device__ void write_turned(const Tile& tile, const Finisher* finish,
     change_pair(tile, u, v, pair);
     writer.write(finish, pair, u, v);
   }
+}
+
+/// Byte c of a word as a float: the low bits of 2^23 are units.
+__device__ inline float byte_of(std::uint32_t word, int c) {
+  return __uint_as_float(__byte_perm(word, 0x4B000000, 0x7440u | static_cast<std::uint32_t>(c))) -
+         8388608.0f;
+}
+
+/// The samples of kWeighted at a position within the bounds, from a staged box.
+__device__ inline void sample_weighted_staged(const Sampling& sampling, const std::uint32_t* stage,
+                                              const StageBox& box, float x, float y, float scale,
+                                              PixelPair& pair, int k) {
+  const TapRange across = taps_at(sampling.x, x);
+  const TapRange down = taps_at(sampling.y, y);
+  float total[3] = {};
+  float row_weights = 0;
+  float column_weights = 0;
+#pragma unroll 1
+  for (std::int32_t i = down.begin; i < down.end; ++i) {
+    const std::uint32_t* const pixels = stage + (i - box.top) * box.width - box.left;
+    float row[3] = {};
+    column_weights = 0;
+#pragma unroll 2
+    for (std::int32_t j = across.begin; j < across.end; ++j) {
+      const float weight = tap_weight(sampling.x, x, j);
+      column_weights = column_weights + weight;
+      const std::uint32_t pixel = pixels[j];
+#pragma unroll
+      for (int c = 0; c < 3; ++c) row[c] = row[c] + byte_of(pixel, c) * weight;
+    }
+    const float weight = tap_weight(sampling.y, y, i);
+    row_weights = row_weights + weight;
+#pragma unroll
+    for (int c = 0; c < 3; ++c) total[c] = total[c] + row[c] * weight;
+  }
+  const float by = column_weights * row_weights;
+#pragma unroll
+  for (int c = 0; c < 3; ++c) pair.values[c][k] = total[c] / by * scale;
+}
+
+/// The taps that positions between two have on an axis; none if all are outside.
+__device__ inline TapRange taps_between(const SampleAxis& axis, float a, float b) {
+  const float low = fmaxf(fminf(a, b), axis.low);
+  const float high = fminf(fmaxf(a, b), axis.high);
+  if (!(low <= high)) return {0, 0};
+  return {taps_at(axis, low).begin, taps_at(axis, high).end};
+}
+
+/// The most rows of a step whose source pixels fit the stage; 0: none.
+__device__ inline std::int32_t rows_of_weighted_step(const Sampling& sampling) {
+  const float* const map = sampling.map;
+  for (std::int32_t rows = kStepRows; rows > 0; rows /= 2) {
+    const auto down = static_cast<float>(rows - 1);
+    const float width = fabsf(map[0]) * kTileWidth + fabsf(map[1]) * down + 2 * sampling.x.width;
+    const float height = fabsf(map[3]) * kTileWidth + fabsf(map[4]) * down + 2 * sampling.y.width;
+    if ((width + 9) * (height + 3) < kTurnedWords) return rows;
+  }
+  return 0;
+}
+
+/// Writes a tile of a frame that is turned and reduced. Returns false, and writes nothing, if the
+/// filter is too wide for shared memory.
+template <typename Out>
+__device__ bool write_weighted(const Tile& tile, const Finisher* finish,
+                               const PairWriter<Out>& writer, std::uint32_t* stage) {
+  const Sampling& sampling = tile.recipe.sampling;
+  const std::int32_t most_rows = rows_of_weighted_step(sampling);
+  if (most_rows == 0) return false;
+  const std::int32_t u = tile.thread_u();
+  const std::int32_t row = Tile::thread_row();
+#pragma unroll 1
+  for (std::int32_t v = tile.v; v < tile.end_v; v += most_rows) {
+    const std::int32_t rows = min(most_rows, tile.end_v - v);
+    const float2 xs = extremes(tile, sampling.map, v, v + rows);
+    const float2 ys = extremes(tile, sampling.map + 3, v, v + rows);
+    const TapRange across = taps_between(sampling.x, xs.x, xs.y);
+    const TapRange down = taps_between(sampling.y, ys.x, ys.y);
+    const StageBox box = make_box(across.begin, across.end, down.begin, down.end);
+    stage_pixels(tile.plan, tile.frame, box, stage);
+    __syncthreads();
+    if (row < rows && u < tile.end_u) {
+      PixelPair pair{};
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const float x = position(sampling.map, u + k, v + row);
+        const float y = position(sampling.map + 3, u + k, v + row);
+        if (u + k >= tile.end_u || !is_on(sampling.x, x) || !is_on(sampling.y, y)) continue;
+        sample_weighted_staged(sampling, stage, box, x, y, tile.recipe.scale, pair, k);
+      }
+      change_pair(tile, u, v + row, pair);
+      writer.write(finish, pair, u, v + row);
+    }
+    __syncthreads();  // before the next step overwrites the stage
+  }
+  return true;
 }
 
 /// Computes the weights of a tile's columns, by the first warp.
@@ -263,14 +359,6 @@ __device__ inline void find_rows(const Tile& tile, std::int32_t v, std::int32_t 
     weights.weights[lane][i - taps.begin] = fixed_row_weight(tap_weight(axis, y, i), sum);
   }
   weights.taps[lane] = taps;
-}
-
-/// The taps of the tile's pixels from row v to `end` along an axis; empty if all are outside.
-__device__ inline TapRange taps_between(const SampleAxis& axis, float a, float b) {
-  const float low = fmaxf(fminf(a, b), axis.low);
-  const float high = fminf(fmaxf(a, b), axis.high);
-  if (!(low <= high)) return {0, 0};
-  return {taps_at(axis, low).begin, taps_at(axis, high).end};
 }
 
 /// The most rows of a step whose pixels and sums fit shared memory; 0: none.
@@ -409,6 +497,10 @@ __global__ void __launch_bounds__(kRgbThreads, 4)
   const bool is_plain = recipe.is_black == 0 && !is_sharpened_frame(recipe, plan);
   if (is_plain && recipe.sampling.kind == SampleKind::kTurned) {
     return write_turned(tile, finish, writer, memory.turned);
+  }
+  if (is_plain && recipe.sampling.kind == SampleKind::kWeighted &&
+      write_weighted(tile, finish, writer, memory.turned)) {
+    return;
   }
   if (is_plain && recipe.sampling.kind == SampleKind::kFixed &&
       write_straight(tile, finish, writer, memory.straight, columns, row_weights)) {

@@ -75,6 +75,7 @@ class RowSampler {
     if (is_separable_) return separable_row(v, out);
     if constexpr (sizeof(Source) == 1) {
       if (sampling_.kind == SampleKind::kTurned && channels_ == 3) return turned_row(v, out);
+      if (sampling_.kind == SampleKind::kWeighted && channels_ == 3 && weighted_row(v, out)) return;
     }
     if (channels_ == 3) return any_row<3>(v, out);
     for (std::int32_t c = 0; c < channels_; ++c) {
@@ -98,32 +99,80 @@ class RowSampler {
     }
   }
 
-  /// Bilinear samples of 2 by 2 pixels of three bytes; all sums are exact.
-  void turned_row(std::int32_t v, float* __restrict out) const {
+  /// Four bytes at an offset of the frame, as numbers. The last pixel of three bytes has no byte
+  /// after it: its word begins one byte early.
+  Float4 load_word(std::int64_t offset) const {
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(frame_.pixels);
-    const std::int64_t last = frame_.height * std::int64_t{frame_.width} * 3 - 4;
-    // The last pixel has no byte after it: its word begins one byte early.
-    const auto load = [&](std::int64_t offset) {
-      if (offset <= last) return widen_bytes(bytes + offset);
-      const Float4 early = widen_bytes(bytes + last);
-      return Float4{early[1], early[2], early[3], 0};
-    };
+    const std::int64_t last = std::int64_t{frame_.height} * frame_.width * 3 - 4;
+    if (offset <= last) return widen_bytes(bytes + offset);
+    const Float4 early = widen_bytes(bytes + last);
+    return Float4{early[1], early[2], early[3], 0};
+  }
+
+  /// Bilinear samples of 2 by 2 pixels of three bytes; all sums are exact. Places and weights of
+  /// the row come first, in a loop that vectorizes.
+  void turned_row(std::int32_t v, float* __restrict out) const {
+    auto* __restrict const offsets = reinterpret_cast<std::int32_t*>(ring_);
+    float* __restrict const rights = ring_ + sums_size_;
+    float* __restrict const bottoms = rights + sums_size_;
     for (std::int32_t u = 0; u < width_; ++u) {
       const float x = position(sampling_.map, u, v);
       const float y = position(sampling_.map + 3, u, v);
-      Float4 sum{};
-      if (is_on(sampling_.x, x) && is_on(sampling_.y, y)) {
-        const TurnedTap j = turned_tap(sampling_.x, x);
-        const TurnedTap i = turned_tap(sampling_.y, y);
-        const auto right = static_cast<float>(j.weight);
-        const auto bottom = static_cast<float>(i.weight);
-        const std::int64_t above = (std::int64_t{i.first} * frame_.width + j.first) * 3;
-        const std::int64_t below = above + std::int64_t{frame_.width} * 3;
-        sum = (load(above) * (255 - right) + load(above + 3) * right) * (255 - bottom) +
-              (load(below) * (255 - right) + load(below + 3) * right) * bottom;
-      }
-      for (int c = 0; c < 3; ++c) out[std::int64_t{c} * width_ + u] = sum[c] * scale_;
+      const TurnedTap j = turned_tap(sampling_.x, x);
+      const TurnedTap i = turned_tap(sampling_.y, y);
+      const std::int32_t offset = (i.first * frame_.width + j.first) * 3;
+      const auto is_inside =
+          static_cast<std::int32_t>(is_on(sampling_.x, x)) & std::int32_t{is_on(sampling_.y, y)};
+      offsets[u] = is_inside != 0 ? offset : -1;
+      rights[u] = static_cast<float>(j.weight);
+      bottoms[u] = static_cast<float>(i.weight);
     }
+    const std::int64_t row = std::int64_t{frame_.width} * 3;
+    const float scale = scale_;
+    for (std::int32_t u = 0; u < width_; ++u) {
+      Float4 sum{};
+      if (offsets[u] >= 0) {
+        const std::int64_t above = offsets[u];
+        const float right = rights[u];
+        const float bottom = bottoms[u];
+        sum =
+            (load_word(above) * (255 - right) + load_word(above + 3) * right) * (255 - bottom) +
+            (load_word(above + row) * (255 - right) + load_word(above + row + 3) * right) * bottom;
+      }
+      for (int c = 0; c < 3; ++c) out[std::int64_t{c} * width_ + u] = sum[c] * scale;
+    }
+  }
+
+  /// Filtered samples of pixels of three bytes where the map is not parallel to the axes. Returns
+  /// false for filters of too many taps.
+  bool weighted_row(std::int32_t v, float* __restrict out) const {
+    constexpr std::int32_t kMaxTaps = 64;
+    if (sampling_.x.width > 30 || std::int64_t{frame_.height} * frame_.width < 2) return false;
+    for (std::int32_t u = 0; u < width_; ++u) {
+      const float x = position(sampling_.map, u, v);
+      const float y = position(sampling_.map + 3, u, v);
+      Float4 total{};
+      if (is_on(sampling_.x, x) && is_on(sampling_.y, y)) {
+        const TapRange across = taps_at(sampling_.x, x);
+        const TapRange down = taps_at(sampling_.y, y);
+        float weights[kMaxTaps];
+        const std::int32_t count = across.end - across.begin;
+        for (std::int32_t k = 0; k < count; ++k) {
+          weights[k] = tap_weight(sampling_.x, x, across.begin + k);
+        }
+        for (std::int32_t i = down.begin; i < down.end; ++i) {
+          Float4 row{};
+          const std::int64_t first = (std::int64_t{i} * frame_.width + across.begin) * 3;
+          for (std::int32_t k = 0; k < count; ++k)
+            row = row + load_word(first + 3 * k) * weights[k];
+          total = total + row * tap_weight(sampling_.y, y, i);
+        }
+        total =
+            total / (sum_of_weights(sampling_.x, x, across) * sum_of_weights(sampling_.y, y, down));
+      }
+      for (int c = 0; c < 3; ++c) out[std::int64_t{c} * width_ + u] = total[c] * scale_;
+    }
+    return true;
   }
 
   /// Computes the taps and weights of all columns. Returns whether they fit the scratch.

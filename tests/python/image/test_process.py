@@ -83,7 +83,7 @@ def test_a_crop_is_resized_alone(device: str) -> None:
 
 
 def test_filling_takes_the_centered_part(device: str) -> None:
-    # Of 480 x 640, 480 x 480 fill a square. Pixels beside the part count at its edges.
+    # A square takes 480 x 480 of 480 x 640 pixels. Pixels beside the part count at its edges.
     frames = pictures(480, 640)
     got = process_frames(frames.to(device), ImageSpec((96, 96), mode="crop"), dtype=torch.float32)
     wide = resized(frames, (96, 128))[:, :, 16:112]
