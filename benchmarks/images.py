@@ -266,7 +266,8 @@ def measure_loader(device: torch.device, seconds: float) -> list[dict[str, Any]]
                 episode.add(camera, times, frames)
             episode.add("state", times, np.zeros((count, 14), np.float32))
         store = rc.EpisodeStore(path)
-        image = rc.Image(resize=SIZE, dtype=torch.bfloat16, normalize="imagenet")
+        make_image: Any = rc.Image
+        image = make_image(resize=SIZE, dtype=torch.bfloat16, normalize="imagenet")
         for name, options, augment in (
             ("JPEG, decoded", {}, None),
             ("JPEG, resized", {"image": image}, None),
