@@ -16,8 +16,8 @@
 
 namespace robocache {
 
-/// The most blocks of an MCU, which those of 4:2:0 have, and the most bits: 64 symbols of 32 bits in
-/// each block.
+/// The most blocks of an MCU, which those of 4:2:0 have, and its most bits: 64 symbols of 32 bits
+/// in each block.
 inline constexpr int kMaxMcuBlocks = 6;
 inline constexpr std::uint32_t kMaxMcuBits = 64 * 32 * kMaxMcuBlocks;
 
