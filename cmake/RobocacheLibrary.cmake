@@ -54,6 +54,7 @@ add_library(
   src/jpeg/decoder.cpp
   src/jpeg/encoder.cpp
   src/jpeg/frame_table.cpp
+  src/jpeg/frame_walk.cpp
   src/jpeg/frames.cpp
   src/jpeg/index.cpp
   src/jpeg/parse.cpp
@@ -157,8 +158,8 @@ set_source_files_properties(src/image/process_cpu_kernels.cpp src/voxel/voxelize
 # Files that other instruction sets do not speed up are compiled for the baseline alone.
 set_source_files_properties(
   src/image/augment.cpp
-  src/jpeg/decode_cpu.cpp src/jpeg/frames.cpp src/jpeg/index.cpp src/jpeg/scan_walker.cpp
-  src/jpeg/tables.cpp
+  src/jpeg/decode_cpu.cpp src/jpeg/frame_walk.cpp src/jpeg/frames.cpp src/jpeg/index.cpp
+  src/jpeg/scan_walker.cpp src/jpeg/tables.cpp
   src/live/ordered_rows.cpp src/live/row_transform.cpp src/live/transform_chain.cpp
   src/transform/transform_cpu_kernels.cpp
   PROPERTIES COMPILE_DEFINITIONS ROBOCACHE_CPU_TARGET=baseline)

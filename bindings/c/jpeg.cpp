@@ -4,7 +4,6 @@
 // keeps a decoder.
 #include "robocache/jpeg.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -90,26 +89,23 @@ ROBOCACHE_C_API int robocache_jpeg_index(const std::uint8_t* bytes, const std::i
                                          std::uint64_t* entries, const std::int64_t* entry_offsets,
                                          std::uint32_t* scan_bits, std::int32_t* statuses) {
   return jpeg_status_of([&] {
-    robocache::JpegIndex index;
+    std::vector<std::int64_t> frames;
+    std::vector<const std::uint8_t*> files;
+    std::vector<std::int64_t> sizes;
+    std::vector<robocache::JpegIndexRow> rows;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t index_size = entry_offsets[i + 1] - entry_offsets[i];
       if (index_size == 0) continue;
-      const std::uint8_t* const file = bytes + (offsets[i] - offsets[0]);
-      const auto size = static_cast<std::size_t>(offsets[i + 1] - offsets[i]);
-      robocache::JpegHeader header;
-      JpegStatus status = robocache::parse_jpeg(file, size, header);
-      if (status == JpegStatus::kOk) {
-        status = robocache::index_jpeg(file, size, header, every, index);
-      }
-      const bool has_index = status == JpegStatus::kOk || status == JpegStatus::kDamaged;
-      if (has_index && static_cast<std::int64_t>(index.entries.size()) != index_size) {
-        status = JpegStatus::kIndexMismatch;
-      } else if (has_index) {
-        std::copy(index.entries.begin(), index.entries.end(),
-                  entries + (entry_offsets[i] - entry_offsets[0]));
-        scan_bits[i] = index.scan_bits;
-      }
-      statuses[i] = static_cast<std::int32_t>(status);
+      frames.push_back(i);
+      files.push_back(bytes + (offsets[i] - offsets[0]));
+      sizes.push_back(offsets[i + 1] - offsets[i]);
+      rows.push_back({entries + (entry_offsets[i] - entry_offsets[0]), index_size});
+    }
+    const auto listed = static_cast<std::int64_t>(files.size());
+    robocache::index_jpegs({files.data(), sizes.data(), listed}, every, rows.data());
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      scan_bits[frames[i]] = rows[i].scan_bits;
+      statuses[frames[i]] = static_cast<std::int32_t>(rows[i].status);
     }
     return JpegStatus::kOk;
   });

@@ -145,6 +145,26 @@ ROBOCACHE_API std::int64_t jpeg_index_size(std::int32_t width, std::int32_t heig
 ROBOCACHE_API JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& header,
                                     std::int32_t every, JpegIndex& index);
 
+/// Encoded frames in host memory, as the CPU decodes them.
+struct JpegFiles {
+  const std::uint8_t* const* files = nullptr;
+  const std::int64_t* sizes = nullptr;  // bytes; 0: there is no image
+  std::int64_t count = 0;
+};
+
+/// The index of a file, as `index_jpegs` computes it.
+struct JpegIndexRow {
+  std::uint64_t* entries = nullptr;  // [size]; unspecified unless the status is kOk or kDamaged
+  std::int64_t size = 0;             // `jpeg_index_size`
+  std::uint32_t scan_bits = 0;
+  JpegStatus status = JpegStatus::kOk;  // of `parse_jpeg`, then of `index_jpeg`
+};
+
+/// Computes the indices of files on this thread, two at a time, which takes two thirds of the time
+/// of `index_jpeg` for each. The caller sets the entries and sizes of `rows`, [files.count]. A file
+/// whose index has another size is kIndexMismatch.
+ROBOCACHE_API void index_jpegs(const JpegFiles& files, std::int32_t every, JpegIndexRow* rows);
+
 /// Verifies that `entries` and `scan_bits` are those that `index_jpeg` computes for these bytes.
 /// Returns the status of `index_jpeg`, or kIndexMismatch.
 ROBOCACHE_API JpegStatus verify_jpeg_index(const void* bytes, std::size_t size, std::int32_t every,
@@ -296,13 +316,6 @@ struct JpegFrames {
   const std::uint32_t* tables = nullptr;  // `make_jpeg_tables`; aligned to 16 bytes
   std::int64_t table_words = 0;
   const JpegFrame* frames = nullptr;
-  std::int64_t count = 0;
-};
-
-/// Encoded frames in host memory, as the CPU decodes them.
-struct JpegFiles {
-  const std::uint8_t* const* files = nullptr;
-  const std::int64_t* sizes = nullptr;  // bytes; 0: there is no image
   std::int64_t count = 0;
 };
 

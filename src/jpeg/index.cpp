@@ -1,8 +1,10 @@
-// The index of a frame (JpegIndex), and its plain scan.
+// The indices of frames (JpegIndex), and their plain scans.
 #include <algorithm>
-#include <cstring>
 #include <memory>
+#include <vector>
 
+#include "jpeg/frame_walk.h"
+#include "jpeg/plain_scan.h"
 #include "jpeg/plan.h"
 #include "jpeg/scan_walker.h"
 #include "robocache/jpeg.h"
@@ -10,214 +12,103 @@
 namespace robocache {
 namespace {
 
-constexpr std::uint32_t kMaxScanBits = ~std::uint32_t{0} - 4096;
-constexpr int kEndOfImage = 0xd9;
-constexpr int kEndOfFile = 0;
-// Fill bytes before a stuffed zero are data to libjpeg-turbo. However, after trying otherwise it
-// leaves wrong coefficients in the block.
-constexpr int kFilledZero = -1;
-
-/// A pass over a scan that removes stuffing and restart markers.
-class Stripper {
+/// The tables of two frames that are walked over at once. The frames of a recording have equal
+/// tables, as a rule: then both share one.
+class TablePair {
  public:
-  Stripper(const std::uint8_t* bytes, std::size_t size, bool has_restarts)
-      : at_(bytes), end_(bytes + size), has_restarts_(has_restarts) {}
-
-  /// Copies bytes to `out` until the end of the data, or until `capacity` bytes. `mark(position)`
-  /// is called where a restart marker in its place begins a new segment.
-  template <typename Mark>
-  std::size_t copy(std::uint8_t* out, std::size_t capacity, const Mark& mark) {
-    std::size_t count = 0;
-    while (at_ < end_ && count < capacity) {
-      const std::size_t most = std::min<std::size_t>(end_ - at_, capacity - count);
-      const void* const found = std::memchr(at_, 0xff, most);
-      const std::size_t run =
-          found == nullptr ? most : static_cast<const std::uint8_t*>(found) - at_;
-      std::memcpy(out + count, at_, run);
-      at_ += run;
-      count += run;
-      if (found == nullptr) continue;
-      const std::uint8_t* next = at_;
-      while (next < end_ && *next == 0xff) ++next;  // fill bytes before a marker
-      if (next == end_) break;
-      if (*next == 0 && next != at_ + 1) {
-        ended_by_ = kFilledZero;
-        break;
-      }
-      if (*next == 0) {
-        out[count++] = 0xff;
-      } else if (has_restarts_ && *next == 0xd0 + expected_) {
-        expected_ = (expected_ + 1) % 8;
-        mark(count);
-      } else {
-        ended_by_ = *next;
-        break;
-      }
-      at_ = next + 1;
-    }
-    return count;
+  /// The tables of a header. Those that the other frame uses stay as they are.
+  const WalkTables& of(const JpegHeader& header, const WalkTables* in_use, JpegStatus& status) {
+    WalkTables* tables = tables_[1].holds(header) ? &tables_[1] : &tables_[0];
+    if (tables == in_use && !tables->holds(header)) tables = &tables_[1];
+    status = tables->prepare(header);
+    return *tables;
   }
 
-  /// The marker that ended the data; kEndOfFile.
-  int ended_by() const { return ended_by_; }
-
  private:
-  const std::uint8_t* at_;
-  const std::uint8_t* end_;
-  bool has_restarts_;
-  int expected_ = 0;
-  int ended_by_ = kEndOfFile;
+  WalkTables tables_[2];
 };
+
+TablePair& thread_tables() {
+  thread_local const auto tables = std::make_unique<TablePair>();
+  return *tables;
+}
 
 /// Reverses the bytes of words that bytes were copied to, so that the first bit is the highest.
 void order_words(std::uint32_t* words, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) words[i] = __builtin_bswap32(words[i]);
 }
 
-/// The plain scan of a frame, with kWalkPadding zeros after it.
-struct PlainScan {
-  std::unique_ptr<std::uint8_t[]> bytes;
-  std::vector<std::uint32_t> segments;  // the first bit of each segment but the first
-  std::uint32_t bits = 0;
-  int ended_by = kEndOfFile;
-};
-
-bool strip_scan(const std::uint8_t* bytes, std::size_t size, bool has_restarts, PlainScan& scan) {
-  if (size > kMaxScanBits / 8) return false;
-  scan.bytes.reset(new std::uint8_t[size + kWalkPadding]);
-  Stripper stripper(bytes, size, has_restarts);
-  const std::size_t count = stripper.copy(scan.bytes.get(), size, [&](std::size_t at) {
-    scan.segments.push_back(static_cast<std::uint32_t>(at) * 8);
-  });
-  std::memset(scan.bytes.get() + count, 0, kWalkPadding);
-  scan.bits = static_cast<std::uint32_t>(count) * 8;
-  scan.ended_by = stripper.ended_by();
-  return true;
-}
-
-std::uint32_t round_up_to_byte(std::uint32_t bits) { return (bits + 7) & ~7u; }
-
-/// Decodes a scan from its first MCU to its last, and collects entries.
-class Walk {
+/// Computes the indices of files, two at a time.
+class Indexer {
  public:
-  Walk(const JpegHeader& header, const JpegPlan& plan, const WalkTables& tables,
-       const PlainScan& scan, JpegIndex& index)
-      : plan_(plan),
-        restart_interval_(header.restart_interval),
-        tables_(tables),
-        scan_(scan),
-        index_(index),
-        reader_(scan.bytes.get()),
-        available_(scan.bits) {}
+  Indexer(const JpegFiles& files, std::int32_t every, JpegIndexRow* rows)
+      : files_(files), every_(every), rows_(rows) {}
 
-  JpegStatus run() {
-    index_.entries.clear();
-    index_.entries.reserve(static_cast<std::size_t>(jpeg_entry_element(plan_.entries - 1)) + 1);
-    for (std::int32_t mcu = 0; mcu < plan_.mcus(); ++mcu) {
-      if (restart_interval_ > 0 && mcu > 0 && mcu % restart_interval_ == 0 && !restart()) {
-        return JpegStatus::kMarkers;
-      }
-      if (mcu % plan_.every == 0) begin_entry(mcu / plan_.every);
-      if (!is_past_) decode_mcu();
-      if (mcu % plan_.every == 0 && !end_entry()) return JpegStatus::kValues;
-      if (leaves_segment_ || (is_past_ && must_resynchronize())) return JpegStatus::kMarkers;
+  void run() {
+    bool has_first = feed(lanes_[0], lanes_[1]);
+    bool has_second = feed(lanes_[1], lanes_[0]);
+    while (has_first && has_second) {
+      walk_both(lanes_[0].walk, lanes_[1].walk);
+      if (lanes_[0].walk.is_done()) has_first = feed(lanes_[0], lanes_[1]);
+      if (lanes_[1].walk.is_done()) has_second = feed(lanes_[1], lanes_[0]);
     }
-    if (!is_past_) available_ = round_up_to_byte(position());
-    index_.scan_bits = available_;
-    index_.every = plan_.every;
-    return is_truncated_ ? JpegStatus::kDamaged : JpegStatus::kOk;
+    Lane& last = lanes_[has_first ? 0 : 1];
+    for (bool has_last = has_first || has_second; has_last;) {
+      walk(last.walk);
+      has_last = feed(last, lanes_[has_first ? 1 : 0]);
+    }
   }
 
  private:
-  /// Whether what ended the data before the image is not simply an end: libjpeg-turbo searches for
-  /// a restart marker.
-  bool must_resynchronize() const {
-    if (scan_.ended_by == kFilledZero) return true;
-    return restart_interval_ > 0 && scan_.ended_by != kEndOfFile && scan_.ended_by != kEndOfImage;
-  }
+  struct Lane {
+    FrameWalk frame;
+    WalkLane walk;
+    const WalkTables* tables = nullptr;  // of a frame in progress; else null
+    std::int64_t row = 0;
+  };
 
-  /// Begins a segment; false unless the preceding one ended where its marker is.
-  bool restart() {
-    std::fill_n(dc_values_, 3, 0);
-    if (next_segment_ < scan_.segments.size()) {
-      const std::uint32_t begin = scan_.segments[next_segment_++];
-      if (is_past_ || round_up_to_byte(reader_.position()) != begin) return false;
-      reader_.seek(begin);
-      return true;
+  /// Gives a lane its next segment, of its frame or of the next one; false if there is none.
+  bool feed(Lane& lane, const Lane& other) {
+    for (;;) {
+      if (lane.tables != nullptr) {
+        if (const auto segment = lane.frame.next_segment()) {
+          lane.walk = *segment;
+          return true;
+        }
+        JpegIndexRow& row = rows_[lane.row];
+        row.status = lane.frame.finish(row.entries, row.scan_bits);
+        lane.tables = nullptr;
+      }
+      if (next_ == files_.count) return false;
+      lane.row = next_++;
+      begin(lane, other);
     }
-    // The data end before this segment. Superfluous bytes are skipped.
-    is_truncated_ = true;
-    if (is_past_) return true;
-    available_ = std::min(available_, round_up_to_byte(reader_.position()));
-    reader_.seek(scan_.bits);  // zeros
-    origin_ = available_ - scan_.bits;
-    return !must_resynchronize();
   }
 
-  std::uint32_t position() const { return origin_ + reader_.position(); }
-
-  void begin_entry(std::int32_t entry) {
-    if (entry % kJpegEntriesPerBase == 0) {
-      base_ = position();
-      index_.entries.push_back(base_);
+  void begin(Lane& lane, const Lane& other) {
+    JpegIndexRow& row = rows_[lane.row];
+    const std::uint8_t* const bytes = files_.files[lane.row];
+    const auto size = static_cast<std::size_t>(files_.sizes[lane.row]);
+    JpegHeader header;
+    row.status = parse_jpeg(bytes, size, header);
+    if (row.status != JpegStatus::kOk) return;
+    if (row.size != jpeg_index_size(header.width, header.height, header.sampling, every_)) {
+      row.status = JpegStatus::kIndexMismatch;
+      return;
     }
-    start_ = position();
-    start_past_ = is_past_;
-    std::copy_n(dc_values_, 3, start_dc_);
-    chroma_start_ = start_;
-  }
-
-  void decode_mcu() {
-    WalkReader reader = reader_;  // in registers
-    std::int32_t luma = dc_values_[0];
-    for (int b = 0; b < plan_.luma_blocks(); ++b) tables_.skip_block(reader, 0, luma);
-    dc_values_[0] = luma;
-    chroma_start_ = plan_.is_split ? origin_ + reader.position() : start_;
-    for (int c = 1; c <= plan_.chroma_blocks; ++c) tables_.skip_block(reader, c, dc_values_[c]);
-    reader_ = reader;
-    if (position() > available_) is_past_ = is_truncated_ = true;
-    leaves_segment_ =
-        next_segment_ < scan_.segments.size() && position() > scan_.segments[next_segment_];
-  }
-
-  /// Appends the entry; false if its fields do not hold it.
-  bool end_entry() {
-    if (start_past_) {
-      index_.entries.push_back(kGrayJpegEntry);
-      return true;
+    const WalkTables& tables = tables_.of(header, other.tables, row.status);
+    if (row.status == JpegStatus::kOk) {
+      row.status = lane.frame.begin(bytes, size, header, every_, tables);
     }
-    const std::uint64_t delta = start_ - base_;
-    const std::uint64_t chroma = chroma_start_ - start_;
-    const int bits = plan_.is_split ? kJpegPositionBits : kJpegStartBits;
-    bool fits = delta < (1u << bits) - 1 && chroma < (1u << kJpegChromaBits) - 1;
-    std::uint64_t packed = delta | chroma << bits;
-    int shift = kJpegStartBits;
-    for (const std::int32_t dc : start_dc_) {
-      constexpr std::int32_t kLimit = 1 << (kJpegDcBits - 1);
-      fits = fits && dc >= -kLimit && dc < kLimit;
-      packed |= (static_cast<std::uint64_t>(dc) & ((1u << kJpegDcBits) - 1)) << shift;
-      shift += kJpegDcBits;
-    }
-    index_.entries.push_back(packed);
-    return fits;
+    if (row.status == JpegStatus::kOk) lane.tables = &tables;
   }
 
-  const JpegPlan& plan_;
-  std::int32_t restart_interval_;
-  const WalkTables& tables_;
-  const PlainScan& scan_;
-  JpegIndex& index_;
-  WalkReader reader_;
-  std::uint32_t origin_ = 0;  // the position of the reader's bit 0
-  std::uint32_t available_;   // bits of data
-  bool is_past_ = false;      // an MCU has read more bits than there are
-  bool is_truncated_ = false;
-  bool leaves_segment_ = false;  // an MCU reaches into the next segment
-  std::size_t next_segment_ = 0;
-  std::int32_t dc_values_[3] = {};
-  std::uint32_t base_ = 0, start_ = 0, chroma_start_ = 0;
-  bool start_past_ = false;
-  std::int32_t start_dc_[3] = {};
+  const JpegFiles& files_;
+  std::int32_t every_;
+  JpegIndexRow* rows_;
+  TablePair& tables_ = thread_tables();
+  std::int64_t next_ = 0;
+  Lane lanes_[2];
 };
 
 }  // namespace
@@ -230,18 +121,21 @@ std::int64_t jpeg_index_size(std::int32_t width, std::int32_t height, JpegSampli
 
 JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& header,
                       std::int32_t every, JpegIndex& index) {
-  // The frames of a recording have equal Huffman tables, as a rule.
-  thread_local const auto tables = std::make_unique<WalkTables>();
-  const JpegStatus status = tables->prepare(header);
+  JpegStatus status = JpegStatus::kOk;
+  const WalkTables& tables = thread_tables().of(header, nullptr, status);
   if (status != JpegStatus::kOk) return status;
-  if (header.scan_begin > size) return JpegStatus::kTruncatedHeader;
-  PlainScan scan;
-  if (!strip_scan(static_cast<const std::uint8_t*>(bytes) + header.scan_begin,
-                  size - header.scan_begin, header.restart_interval > 0, scan)) {
-    return JpegStatus::kTooLarge;
-  }
-  const JpegPlan plan = make_jpeg_plan({header.width, header.height, header.sampling, every});
-  return Walk(header, plan, *tables, scan, index).run();
+  FrameWalk frame;
+  status = frame.begin(bytes, size, header, every, tables);
+  if (status != JpegStatus::kOk) return status;
+  while (auto segment = frame.next_segment()) walk(*segment);
+  index.every = every;
+  index.entries.resize(static_cast<std::size_t>(
+      jpeg_index_size(header.width, header.height, header.sampling, every)));
+  return frame.finish(index.entries.data(), index.scan_bits);
+}
+
+void index_jpegs(const JpegFiles& files, std::int32_t every, JpegIndexRow* rows) {
+  Indexer(files, every, rows).run();
 }
 
 JpegStatus verify_jpeg_index(const void* bytes, std::size_t size, std::int32_t every,

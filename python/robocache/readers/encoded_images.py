@@ -331,7 +331,8 @@ def _chunk(files: Iterator[bytes], first: Image) -> list[bytes]:
 
 def _plain_files(files: Sequence[bytes], first: JpegFile) -> JpegFrames | None:
     """Files as frames, if all are upright baseline JPEG of the size of the first one."""
-    items = np.frombuffer(b"".join(files), np.uint8)
+    # NumPy's arrays are in huge pages, which take the system a tenth of the time to provide.
+    items = np.concatenate([np.frombuffer(file, np.uint8) for file in files])
     offsets = np.zeros(len(files) + 1, np.int64)
     np.cumsum([len(file) for file in files], out=offsets[1:])
     frames = jpeg_library.inspect(items, offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -12,13 +13,12 @@ from robocache.core.ragged import RaggedArray, flags_of_items
 from robocache.jpeg.frames import JpegFrames
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import Rows
-from robocache.store.spool import Bytes, Reader
+from robocache.store.spool import Bytes, RandomReader, Reader
 from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import Encoding
-from robocache.store.value_columns import FRAMES_PER_SAMPLE
+from robocache.store.value_columns import sampling_step
 
 _CHUNK_BYTES = 1 << 20  # of a column, read at once for the file; small enough for the CPU's cache
-_FILES_BYTES = 4 << 20  # of JPEG files, read at once: their sampled frames are decoded in threads
 _DECODED_BYTES = 32 << 20  # of frames decoded at once
 
 Tensor: TypeAlias = tuple[str, tuple[int, ...], Iterable[Bytes]]
@@ -98,24 +98,17 @@ def _items(rows: Rows, offsets: Offsets, statistics: StreamStatistics) -> Iterat
 def _files(
     rows: Rows, encoding: Encoding, offsets: Offsets, statistics: StreamStatistics
 ) -> Iterator[Bytes]:
-    """Files of frames, of which statistics count one in FRAMES_PER_SAMPLE."""
-    reader = Reader(rows.columns["values"])
+    """Files of frames, some of which are decoded for the statistics."""
+    sampled = np.arange(0, rows.rows, sampling_step(rows.rows))
     valid = _flags(rows)
-    begin = 0
-    while begin < rows.rows:
-        end = int(np.searchsorted(offsets, offsets[begin] + _FILES_BYTES, "right")) - 1
-        end = max(begin + 1, end)
-        size = int(offsets[end] - offsets[begin])
-        data = reader.take(size)
-        sampled = np.arange(-(-begin // FRAMES_PER_SAMPLE) * FRAMES_PER_SAMPLE, end)
-        sampled = sampled[::FRAMES_PER_SAMPLE]
-        if valid is not None:
-            sampled = sampled[valid[sampled]]
-        items = np.frombuffer(data, np.uint8)
-        files = RaggedArray(items, offsets[begin : end + 1] - offsets[begin])
-        if len(sampled):
-            frames = JpegFrames(files, encoding.shape)[sampled - begin]
-            for pixels in frames.chunks(_DECODED_BYTES):
-                statistics.update(pixels)
-        yield data
-        begin = end
+    if valid is not None:
+        sampled = sampled[valid[sampled]]
+    reader = RandomReader(rows.columns["values"])
+    step = max(1, _DECODED_BYTES // math.prod(encoding.shape))
+    for begin in range(0, len(sampled), step):
+        files = [
+            np.frombuffer(reader.read(int(offsets[row]), int(offsets[row + 1])), np.uint8)
+            for row in sampled[begin : begin + step]
+        ]
+        statistics.update(JpegFrames(RaggedArray.from_rows(files), encoding.shape).decode()[0])
+    yield from rows.columns["values"].chunks(_CHUNK_BYTES)

@@ -12,8 +12,10 @@ column shares them. An error, such as that of a full disk, leaves all columns un
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
@@ -212,6 +214,32 @@ class Column:
                 view = memoryview(part)
                 for start in range(0, len(view), size):
                     yield view[start : start + size]
+
+
+class RandomReader:
+    """Reads ranges of the bytes of a column."""
+
+    def __init__(self, column: Column) -> None:
+        self._parts = column.sealed()
+        sizes = (part.size if isinstance(part, Extent) else len(part) for part in self._parts)
+        self._ends = list(accumulate(sizes))
+
+    def read(self, begin: int, end: int) -> bytes:
+        """The bytes from `begin` up to `end`."""
+        pieces = []
+        number = bisect_right(self._ends, begin)
+        while begin < end:
+            part = self._parts[number]
+            size = part.size if isinstance(part, Extent) else len(part)
+            first = self._ends[number] - size
+            a, b = begin - first, min(end, self._ends[number]) - first
+            if isinstance(part, Extent):
+                pieces.append(part.spool.read(part.offset + a, b - a))
+            else:
+                pieces.append(bytes(memoryview(part)[a:b]))
+            begin = first + b
+            number += 1
+        return b"".join(pieces)
 
 
 class Reader:

@@ -22,8 +22,8 @@ from robocache.jpeg.library import MCUS_PER_ENTRY
 from robocache.store.dtypes import Array, stored
 from robocache.store.streams import Encoding, StreamEntry
 
-FRAMES_PER_SAMPLE = 16
-"""Statistics of JPEG frames are those of one frame in so many: decoding all would take minutes."""
+_SAMPLED_FRAMES = 32
+_LEAST_STEP, _LARGEST_STEP = 16, 64
 
 
 def value_columns(
@@ -100,11 +100,21 @@ def _expect_rows(name: str, count: int, n: int, what: str) -> None:
         raise ValueError(f"{name}.values: expected {n} rows, got {count} {what}")
 
 
+def sampling_step(frames: int) -> int:
+    """The step between the JPEG frames of a shard's stream that are decoded for statistics.
+
+    Decoding all would take most of a conversion. It is one frame in 16 of up to 512, and one in 64
+    of 2,048 and more; of a number between, 32 frames.
+    """
+    return min(max(frames // _SAMPLED_FRAMES, _LEAST_STEP), _LARGEST_STEP)
+
+
 def sample(values: Any, valid: NDArray[np.bool_] | None) -> tuple[Any, NDArray[np.bool_] | None]:
-    """The rows that statistics count, and their flags: one JPEG frame in FRAMES_PER_SAMPLE."""
+    """The rows of a shard that statistics count, and their flags: of JPEG frames not all."""
     if not isinstance(values, JpegFrames):
         return values, valid
-    return values[::FRAMES_PER_SAMPLE], None if valid is None else valid[::FRAMES_PER_SAMPLE]
+    step = sampling_step(len(values))
+    return values[::step], None if valid is None else valid[::step]
 
 
 def value_chunks(
@@ -113,7 +123,7 @@ def value_chunks(
     """Yields what statistics count, in chunks: rows, items of ragged rows, or sampled frames.
 
     Args:
-        values: [N, *shape], a RaggedArray or JpegFrames of N rows.
+        values: [N, *shape], a RaggedArray or JpegFrames of the N rows of a shard.
         valid: [N], or None.
         row_bytes: Size of a row, decoded; of an item of a ragged row.
         chunk_bytes: Size of a chunk.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "jpeg/frames.h"
 #include "support/error_of.h"
@@ -125,6 +126,72 @@ TEST(JpegIndex, RefusesMisplacedMarkers) {
   ASSERT_NE(found, file.end());
   found[1] = 0xd3;
   EXPECT_EQ(index_jpeg(file.data(), file.size(), header, 1, index), JpegStatus::kMarkers);
+}
+
+/// Frames of all kinds, one after the other: other tables, restart markers, damage, no JPEG.
+std::vector<Bytes> make_files(std::uint64_t seed, std::size_t count) {
+  std::vector<Bytes> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    Random random(seed * 1000 + i);
+    FrameOptions options = random_frame_options(random);
+    options.width = std::min(options.width, 200);
+    options.height = std::min(options.height, 200);
+    Bytes file = make_frame(options, seed);
+    const auto size = static_cast<std::int64_t>(file.size());
+    if (random.one_in(4)) file.resize(static_cast<std::size_t>(random.below(size)));
+    if (random.one_in(3) && !file.empty()) {
+      file[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size())))] ^= 0x55;
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+TEST(JpegIndex, OfSeveralFilesIsThatOfEach) {
+  int damaged = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const std::vector<Bytes> files = make_files(seed, seed % 9);
+    const std::int32_t every = seed % 3 == 0 ? 3 : 1;
+    std::vector<const std::uint8_t*> addresses;
+    std::vector<std::int64_t> sizes;
+    std::vector<JpegIndex> expected(files.size());
+    std::vector<JpegStatus> statuses;
+    std::vector<std::vector<std::uint64_t>> entries(files.size());
+    std::vector<JpegIndexRow> rows(files.size());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      addresses.push_back(files[i].data());
+      sizes.push_back(static_cast<std::int64_t>(files[i].size()));
+      JpegHeader header;
+      JpegStatus status = parse_jpeg(files[i].data(), files[i].size(), header);
+      if (status == JpegStatus::kOk) {
+        entries[i].resize(static_cast<std::size_t>(
+            jpeg_index_size(header.width, header.height, header.sampling, every)));
+        status = index_jpeg(files[i].data(), files[i].size(), header, every, expected[i]);
+      }
+      statuses.push_back(status);
+      rows[i] = {entries[i].data(), static_cast<std::int64_t>(entries[i].size())};
+    }
+    const auto count = static_cast<std::int64_t>(files.size());
+    index_jpegs({addresses.data(), sizes.data(), count}, every, rows.data());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      ASSERT_EQ(rows[i].status, statuses[i]) << "seed " << seed << ", file " << i;
+      if (statuses[i] != JpegStatus::kOk && statuses[i] != JpegStatus::kDamaged) continue;
+      EXPECT_EQ(entries[i], expected[i].entries) << "seed " << seed << ", file " << i;
+      EXPECT_EQ(rows[i].scan_bits, expected[i].scan_bits) << "seed " << seed << ", file " << i;
+      damaged += statuses[i] == JpegStatus::kDamaged ? 1 : 0;
+    }
+  }
+  EXPECT_GT(damaged, 50);
+}
+
+TEST(JpegIndex, RefusesRowsOfAnotherSize) {
+  const Bytes file = frame();
+  const std::uint8_t* const address = file.data();
+  const auto size = static_cast<std::int64_t>(file.size());
+  std::vector<std::uint64_t> entries(1000);
+  JpegIndexRow row{entries.data(), jpeg_index_size(40, 30, JpegSampling::k420, 1) + 1};
+  index_jpegs({&address, &size, 1}, 1, &row);
+  EXPECT_EQ(row.status, JpegStatus::kIndexMismatch);
 }
 
 TEST(JpegTables, FitTheirLimit) {

@@ -16,6 +16,8 @@ from stores import HandStore
 import robocache as rc
 from robocache.doctor.examine import examine
 from robocache.store import shard_values
+from robocache.store.shard import ShardWriter
+from robocache.store.value_columns import sampling_step
 
 pytest.importorskip("PIL.Image", reason="images need Pillow")
 load_file = pytest.importorskip("safetensors.numpy").load_file
@@ -96,18 +98,46 @@ def test_the_file_is_as_documented(tmp_path: Path, files: list[bytes]) -> None:
     assert (tensors["camera/scan_bits"] > 0).all()
 
 
-@pytest.mark.parametrize("read_bytes", [shard_values._FILES_BYTES, 1])
+@pytest.mark.parametrize("decoded_bytes", [shard_values._DECODED_BYTES, 1])
 def test_statistics_are_those_of_one_frame_in_16(
-    tmp_path: Path, files: list[bytes], monkeypatch: pytest.MonkeyPatch, read_bytes: int
+    tmp_path: Path, files: list[bytes], monkeypatch: pytest.MonkeyPatch, decoded_bytes: int
 ) -> None:
-    """However many files the writer reads at once: all of them, or each alone."""
-    monkeypatch.setattr(shard_values, "_FILES_BYTES", read_bytes)
+    """However many frames the writer decodes at once: all of them, or each alone."""
+    monkeypatch.setattr(shard_values, "_DECODED_BYTES", decoded_bytes)
     write(tmp_path, files)
     sampled = np.array([by_pillow(files[i]) for i in (0, 16, 32)]).reshape(-1, 3)
     statistics = rc.EpisodeStore(tmp_path).statistics["camera"]
     assert statistics.count.tolist() == [len(sampled)] * 3
     np.testing.assert_allclose(statistics.mean, sampled.mean(axis=0), rtol=1e-12)
     np.testing.assert_array_equal(statistics.min, sampled.min(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("frames", "step"),
+    [(1, 16), (543, 16), (544, 17), (1300, 40), (2047, 63), (2048, 64), (10**6, 64)],
+)
+def test_the_larger_a_shard_the_fewer_frames_are_sampled(frames: int, step: int) -> None:
+    assert sampling_step(frames) == step
+
+
+def test_statistics_of_a_large_shard(tmp_path: Path) -> None:
+    files = [encoded(scene(i, 8, 8)) for i in range(50)]
+    rows = 1300
+    with rc.StoreWriter(tmp_path) as writer:  # two episodes, the second one beyond the memory limit
+        shard = ShardWriter(tmp_path, spool_bytes=400_000)
+        for begin, end in ((0, 300), (300, rows)):
+            with shard.episode() as episode:
+                several = rc.JpegFrames.from_files([files[i % 50] for i in range(begin, end)])
+                episode.take("camera", range(end - begin), several)
+        assert shard._spools  # of the second episode, with a file
+        writer.commit_shard(shard.close())
+    store = rc.EpisodeStore(tmp_path)
+    store.verify()
+    sampled = np.array([by_pillow(files[i % 50]) for i in range(0, rows, 40)]).reshape(-1, 3)
+    np.testing.assert_array_equal(store.statistics["camera"].count, [len(sampled)] * 3)
+    np.testing.assert_allclose(store.statistics["camera"].mean, sampled.mean(axis=0), rtol=1e-12)
+    last = store[1]["camera"].values.files[rows - 300 - 1]
+    assert last.tobytes() == files[(rows - 1) % 50]
 
 
 def test_rows_without_an_image(tmp_path: Path, files: list[bytes]) -> None:

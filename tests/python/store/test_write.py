@@ -16,6 +16,7 @@ import robocache as rc
 from robocache.align import options
 from robocache.store import streams
 from robocache.store.shard import ShardWriter
+from robocache.store.spool import Kept, Memory, RandomReader, Spool
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -153,6 +154,24 @@ def test_arrays_that_are_taken_are_not_copied(tmp_path: Path) -> None:
     written = read_store(tmp_path)[0].streams["x"]
     np.testing.assert_array_equal(written["values"], values)
     np.testing.assert_array_equal(written["times"], times)
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 0])
+def test_ranges_of_a_column(tmp_path: Path, limit: int) -> None:
+    spool = Spool(tmp_path, Memory(limit))
+    column = spool.column()
+    data = np.random.default_rng(0).bytes(6000)
+    for begin, end in ((0, 1), (1, 900), (900, 5500), (5500, 6000)):
+        spool.add([(column, Kept(data[begin:end]))])
+    assert spool.is_on_disk == (limit == 0)
+    assert len(column.parts) > 1
+    reader = RandomReader(column)
+    for begin in (0, 1, 899, 900, 5499, 5999):
+        for end in (1, 2, 900, 901, 5500, 5501, 6000):
+            if begin <= end:
+                assert reader.read(begin, end) == data[begin:end]
+    assert reader.read(6000, 6000) == b""
+    spool.close()
 
 
 def test_arrays_that_are_taken_count_as_memory(tmp_path: Path) -> None:

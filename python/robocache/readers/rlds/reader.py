@@ -81,6 +81,8 @@ class RldsRecording(Recording):
         super().__init__(path, options)
         folder = path if path.is_dir() else path.parent
         self.rate = require_rate(path, None, options)
+        self.held: dict[RldsEpisode, dict[str, Feature]] = {}
+        """The features of the episode whose `task` was read last, until its rows are."""
         with reading(folder, WHAT):
             self.steps = self._choose(read_features(folder / "features.json", self.notes))
             self.shards = self._find_shards(folder, path)
@@ -195,7 +197,7 @@ class RldsEpisode:
 
     @functools.cached_property
     def task(self) -> str | None:
-        """The task of the first step. Reads the record."""
+        """The task of the first step. Reads the record, and holds it until `read`."""
         features = self._load()
         texts = [step for step in self._recording.steps if step.kind == "text"]
         for step in sorted(texts, key=lambda step: step.name):
@@ -207,6 +209,7 @@ class RldsEpisode:
     def read(self) -> Iterator[Rows]:
         """The rows, one stream after another."""
         features = self._load()
+        self._recording.held.clear()
         steps = [step for step in self._recording.steps if step.kind != "text"]
         where = f"{self._shard.path}, episode {self._number}"
         length: int | None = None
@@ -246,9 +249,15 @@ class RldsEpisode:
         yield from chunks(Rows(step.name, times, values))
 
     def _load(self) -> dict[str, Feature]:
+        """The features of the record; of the recording's records the last one is held."""
         path = self._shard.path
-        with reading(path, "a TFRecord file of tf.train.Example"):
-            return parse_example(read_record(path, self._shard.offset(self._number)))
+        held = self._recording.held
+        if self not in held:
+            with reading(path, "a TFRecord file of tf.train.Example"):
+                features = parse_example(read_record(path, self._shard.offset(self._number)))
+            held.clear()
+            held[self] = features
+        return held[self]
 
 
 def is_task(name: str) -> bool:
