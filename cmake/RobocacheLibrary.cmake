@@ -66,6 +66,7 @@ add_library(
   src/live/batch_keys.cpp
   src/live/buffer_rows.cpp
   src/live/constant_outputs.cpp
+  src/live/image_rows.cpp
   src/live/jpeg_rows.cpp
   src/live/kept_queries.cpp
   src/live/key_inverses.cpp

@@ -41,6 +41,9 @@ struct PolicySpec;  // robocache/policy_spec.h
 ///
 /// By row, offsets count rows from the newest one stamped at or before now, and latency has no
 /// effect. `rate` determines the memory, unless the sizes below are set. `causal` is ignored.
+///
+/// A frame of a stream with an `image` operation is cropped, resized, normalized and cast by the
+/// thread that pushes it; buffers hold the result, and queries copy it.
 struct LiveStream : WindowSpec {
   // Capacity in rows of the buffer that windows read, and of the ring between pushes and queries:
   // each 1 or more, or 0 for the default that `LiveOptions` describes. A full buffer discards its
@@ -140,8 +143,8 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
                // discarded: queries are too rare, or the buffer is too small
   kStale,      // the newest row that the window may read is more than max_gap_ns older than now
   kNoRows,     // no row that the window may read: none has arrived, or all are later than now; its
-               // values are zeros, before transforms. undo: so it is for a relative stream's
-               // reference
+               // values are zeros, before image operations and transforms. undo: so it is for a
+               // relative stream's reference
   kTwoClocks,  // the last rows are stamped more than max_future_ns from now: by another clock
 
   kUnknownStream,  // no stream has this number
@@ -289,8 +292,9 @@ class ROBOCACHE_API LiveSelection {
 /// functions `..._on_cuda` call CUDA; `push_jpeg` allocates at first.)
 class ROBOCACHE_API LiveAligner {
  public:
-  /// Allocates all memory: for each robot and stream, `2 * buffer_rows` rows for the buffer; and
-  /// for the ring, `ring_rows` + 2 rows, each with 16 more bytes and rounded up to 64.
+  /// Allocates all memory: for each robot and stream, `buffer_rows` + `ring_rows` + 2 rows, each
+  /// with 16 more bytes and rounded up to 64. Rows of a stream with an `image` operation are its
+  /// outputs; a source frame and the operation's workspace are allocated for each robot, too.
   ///
   /// Throws ValueError and TypeError, which name the stream and the option, also for windows that
   /// reach farther back than the buffer at the stream's rate, for default capacities of more than
@@ -332,7 +336,8 @@ class ROBOCACHE_API LiveAligner {
   std::size_t output_bytes() const noexcept;
 
   /// Pushes a row of a stream; in a full ring it replaces the oldest row. `bytes`: the size of the
-  /// row, which is validated. `is_valid`: whether the row is real, as in a store's `valid`.
+  /// row, which is validated. `is_valid`: whether the row is real, as in a store's `valid`. Applies
+  /// the stream's `image` operation in the calling thread.
   LiveStatus push(std::int64_t stream, std::int64_t time_ns, const void* values, std::size_t bytes,
                   std::int64_t robot = 0, bool is_valid = true) noexcept;
 
@@ -387,8 +392,8 @@ class ROBOCACHE_API LiveAligner {
 
   /// Takes the rows that have been pushed so far, and writes every window to `out`:
   /// `output_bytes()` bytes, aligned to 8. Returns the gravest status of all streams that take
-  /// rows. Before a stream's first row its window is zeros, which transforms take as they are, all
-  /// padding, and its status is kNoRows.
+  /// rows. Before a stream's first row its window is zeros, which image operations and transforms
+  /// take as they are, all padding, and its status is kNoRows.
   LiveResult query(const LiveNow& now, void* out) noexcept;
 
   /// Selects keys for queries of these alone, such as joints between two images: names of

@@ -68,8 +68,7 @@ std::int64_t checked_rows(double rows, const std::string& option, const std::str
 
 /// The bytes that a robot's buffer and ring of these rows take.
 double bytes_of(const LiveStream& stream, std::int64_t buffer_rows, std::int64_t ring_rows) {
-  const auto row = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
-  const auto slot = static_cast<double>(RowRing::slot_bytes(row));
+  const auto slot = static_cast<double>(RowRing::slot_bytes(row_bytes(stream)));
   return static_cast<double>(buffer_rows) * (slot + RowBuffer::kRowBytes) +
          static_cast<double>(ring_rows) * slot;
 }
@@ -165,6 +164,13 @@ const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std:
   const auto found = std::find_if(streams.begin(), streams.end(),
                                   [&](const LiveStream& each) { return each.name == name; });
   return found == streams.end() ? nullptr : &*found;
+}
+
+std::size_t row_bytes(const LiveStream& stream) {
+  const DataType type = stream.image ? stream.out_dtype : stream.dtype;
+  const std::int64_t elements =
+      stream.image ? elements_of(output_shape(stream)) : elements_of(stream);
+  return static_cast<std::size_t>(elements * size_of(type));
 }
 
 bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams) {

@@ -18,6 +18,9 @@ std::string text_of(double number);
 /// The first stream with a name; null if no stream has it.
 const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std::string& name);
 
+/// The bytes of a row in the buffers: of a stream with an image operation, a processed one.
+std::size_t row_bytes(const LiveStream& stream);
+
 /// Whether a stream of the list takes rows: its window can be made live, or another stream is
 /// relative to it.
 bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams);

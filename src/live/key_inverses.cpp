@@ -4,10 +4,11 @@
 
 namespace robocache {
 
-KeyInverses::KeyInverses(const std::vector<LiveStream>& streams, const LiveBatch& batch,
+KeyInverses::KeyInverses(const std::vector<LiveStream>& pushed,
+                         const std::vector<LiveStream>& streams, const LiveBatch& batch,
                          TransformChain& chain, const LiveWindows& windows, std::int64_t robots)
     : streams_(streams), batch_(batch), chain_(chain), windows_(windows), robots_(robots) {
-  for (const LiveStream& stream : streams) inverses_.emplace_back(stream);
+  for (const LiveStream& stream : pushed) inverses_.emplace_back(stream);
   std::vector<std::set<std::size_t>> of_keys;
   std::set<std::size_t> all;
   for (std::size_t key = 0; key < batch.keys.size(); ++key) {

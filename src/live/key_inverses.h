@@ -18,9 +18,11 @@ namespace robocache {
 /// Inverts the transforms of a key, then the scale and the reference of each of its streams.
 class KeyInverses {
  public:
-  /// `streams` (validated), `batch`, `chain` and `windows` must outlive this object.
-  KeyInverses(const std::vector<LiveStream>& streams, const LiveBatch& batch, TransformChain& chain,
-              const LiveWindows& windows, std::int64_t robots);
+  /// `pushed` and `streams`: validated, without and with the rows that buffers hold. `streams`,
+  /// `batch`, `chain` and `windows` must outlive this object.
+  KeyInverses(const std::vector<LiveStream>& pushed, const std::vector<LiveStream>& streams,
+              const LiveBatch& batch, TransformChain& chain, const LiveWindows& windows,
+              std::int64_t robots);
 
   /// The streams that keys are relative to, whose rows `KeptQueries` records by their index here.
   const std::vector<std::size_t>& references() const { return references_; }

@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "live/buffer_rows.h"
 #include "live/constant_outputs.h"
+#include "live/image_rows.h"
 #include "live/jpeg_rows.h"
 #include "live/kept_queries.h"
 #include "live/key_inverses.h"
@@ -33,18 +34,20 @@ struct LiveAligner::Contents {
   Contents(const std::vector<LiveStream>& given, const LiveOptions& wanted)
       : options(wanted),
         streams(sized_streams(given, wanted)),
-        batch(plan_live_batch(streams, wanted.concat, wanted.transforms,
+        processed(processed_streams(streams)),
+        batch(plan_live_batch(processed, wanted.concat, wanted.transforms,
                               wanted.dataset_index.has_value())),
-        layout(lay_out(streams, batch.keys, wanted.robots, wanted.dataset_index.has_value())),
-        chain(streams, batch, layout, wanted),
-        constants(streams, layout, chain, wanted.dataset_index),
+        layout(lay_out(processed, batch.keys, wanted.robots, wanted.dataset_index.has_value())),
+        chain(processed, batch, layout, wanted),
+        constants(processed, layout, chain, wanted.dataset_index),
         sources(make_sources()),
         ordered(streams, wanted.robots),
         jpegs(streams, wanted),
-        windows(streams, layout, chain, sources, wanted),
-        all_keys(select_all(streams, batch, layout)),
-        statuses(streams, sources, wanted.robots),
-        inverses(streams, batch, chain, windows, wanted.robots),
+        images(streams, wanted.robots),
+        windows(processed, layout, chain, sources, images, wanted),
+        all_keys(select_all(processed, batch, layout)),
+        statuses(processed, sources, wanted.robots),
+        inverses(streams, processed, batch, chain, windows, wanted.robots),
         queries(wanted.kept_queries, wanted.robots, inverses.references().size()) {
     for (const BatchKey& key : batch.keys) {
       keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.unpadded});
@@ -61,6 +64,27 @@ struct LiveAligner::Contents {
     chain.apply(selection, queries.slot(), robot, out);
   }
 
+  /// Memory for a robot's next frame of a stream: the row itself, unless it is then processed.
+  std::byte* next_frame(std::int64_t stream, std::int64_t robot) const {
+    return images.processes(stream) ? images.frame(stream, robot)
+                                    : source(stream)->ring(robot).next_row();
+  }
+
+  /// Appends the frame in `next_frame`, or counts its error.
+  LiveStatus push_decoded(std::int64_t stream, std::int64_t robot, LiveStatus status,
+                          std::int64_t time_ns, bool is_valid) {
+    RowRing& ring = source(stream)->ring(robot);
+    if (status != LiveStatus::kOk) {
+      ring.refuse();
+      return status;
+    }
+    if (images.processes(stream)) {
+      images.process(stream, robot, images.frame(stream, robot), ring.next_row());
+    }
+    ring.push_next(time_ns, is_valid);
+    return status;
+  }
+
   /// Records a query of a robot, for `undo`.
   void keep(std::int64_t robot, std::int64_t now_ns) {
     queries.add(robot, now_ns);
@@ -73,10 +97,10 @@ struct LiveAligner::Contents {
   LiveSources make_sources() const {
     LiveSources made;
     for (const LiveStream& stream : streams) {
-      const auto bytes = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
       made.push_back(takes_rows(stream, streams)
                          ? std::make_unique<LiveSource>(stream.buffer_rows, kept_rows(stream),
-                                                        stream.ring_rows, bytes, options.robots)
+                                                        stream.ring_rows, row_bytes(stream),
+                                                        options.robots)
                          : nullptr);
     }
     return made;
@@ -88,6 +112,11 @@ struct LiveAligner::Contents {
   }
   bool has_stream(std::int64_t stream) const {
     return stream >= 0 && stream < static_cast<std::int64_t>(streams.size());
+  }
+  /// The bytes of a row that is pushed.
+  std::size_t pushed_bytes(std::int64_t stream) const {
+    const LiveStream& of = streams[static_cast<std::size_t>(stream)];
+    return static_cast<std::size_t>(elements_of(of) * size_of(of.dtype));
   }
   bool has_robot(std::int64_t robot) const { return robot >= 0 && robot < options.robots; }
 
@@ -101,6 +130,7 @@ struct LiveAligner::Contents {
 
   const LiveOptions options;
   const std::vector<LiveStream> streams;
+  const std::vector<LiveStream> processed;  // with the rows that buffers hold
   const LiveBatch batch;
   const OutputLayout layout;
   TransformChain chain;
@@ -108,6 +138,7 @@ struct LiveAligner::Contents {
   LiveSources sources;
   OrderedRows ordered;
   JpegRows jpegs;
+  ImageRows images;
   LiveWindows windows;
   const Selection all_keys;
   StreamStatuses statuses;
@@ -117,20 +148,6 @@ struct LiveAligner::Contents {
   std::optional<PinnedSlots> slots;
   std::atomic<std::int64_t> misdirected{0};  // any thread increments it
 };
-
-namespace {
-
-/// Appends the decoded row of a ring, or counts its error.
-LiveStatus push_decoded(RowRing& ring, LiveStatus status, std::int64_t time_ns, bool is_valid) {
-  if (status == LiveStatus::kOk) {
-    ring.push_next(time_ns, is_valid);
-  } else {
-    ring.refuse();
-  }
-  return status;
-}
-
-}  // namespace
 
 LiveAligner::LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options)
     : contents_(std::make_unique<Contents>(streams, options)) {}
@@ -204,16 +221,22 @@ LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const vo
   if (!all.has_robot(robot)) return misdirected(LiveStatus::kUnknownRobot);
   if (values == nullptr) return misdirected(LiveStatus::kBadPointer);
   RowRing& ring = source->ring(robot);
-  if (bytes != ring.row_bytes()) {
+  if (bytes != all.pushed_bytes(stream)) {
     ring.refuse();
     return LiveStatus::kWrongSize;
   }
-  if (!all.jpegs.encodes(stream)) {
-    ring.push(time_ns, values, is_valid);
-    return LiveStatus::kOk;
+  if (all.jpegs.encodes(stream)) {
+    std::byte* const frame = all.next_frame(stream, robot);
+    const LiveStatus status = all.jpegs.encode(stream, robot, values, frame);
+    return all.push_decoded(stream, robot, status, time_ns, is_valid);
   }
-  const LiveStatus status = all.jpegs.encode(stream, robot, values, ring.next_row());
-  return push_decoded(ring, status, time_ns, is_valid);
+  if (all.images.processes(stream)) {
+    all.images.process(stream, robot, values, ring.next_row());
+    ring.push_next(time_ns, is_valid);
+  } else {
+    ring.push(time_ns, values, is_valid);
+  }
+  return LiveStatus::kOk;
 }
 
 LiveStatus LiveAligner::push_jpeg(std::int64_t stream, std::int64_t time_ns, const void* bytes,
@@ -224,9 +247,9 @@ LiveStatus LiveAligner::push_jpeg(std::int64_t stream, std::int64_t time_ns, con
   if (source == nullptr || !all.has_robot(robot) || bytes == nullptr) {
     return push(stream, time_ns, bytes, 0, robot, is_valid);
   }
-  RowRing& ring = source->ring(robot);
-  const LiveStatus status = all.jpegs.decode(stream, robot, bytes, size, ring.next_row());
-  return push_decoded(ring, status, time_ns, is_valid);
+  std::byte* const frame = all.next_frame(stream, robot);
+  const LiveStatus status = all.jpegs.decode(stream, robot, bytes, size, frame);
+  return all.push_decoded(stream, robot, status, time_ns, is_valid);
 }
 
 bool LiveAligner::ready() const noexcept {
@@ -275,7 +298,7 @@ LiveStatus LiveAligner::push_in_order(const ChannelOrder& order, std::int64_t ti
     ring.refuse();
     return LiveStatus::kWrongType;
   }
-  return push(stream, time_ns, row, ring.row_bytes(), robot, is_valid);
+  return push(stream, time_ns, row, all.pushed_bytes(stream), robot, is_valid);
 }
 
 LiveSelection LiveAligner::select(const std::vector<std::string>& keys) const {

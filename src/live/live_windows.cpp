@@ -1,6 +1,8 @@
 #include "live/live_windows.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -8,26 +10,30 @@
 #include "align/plan.h"
 #include "live/buffer_rows.h"
 #include "live/durations.h"
+#include "live/inline_execution.h"
 #include "loader/backends.h"
 #include "window/windows.h"
 
 namespace robocache {
 namespace {
 
-void run_inline(void*, std::int64_t count, std::int64_t, ParallelBody body, void* body_data) {
-  body(body_data, 0, count);
+/// The window of the numbers of the slots that hold an image window's rows: row i of a robot has
+/// number i + 1. A step's number is 0 where the window is zeros.
+WindowSpec numbers_window(const WindowSpec& window) {
+  WindowSpec numbers = window;
+  numbers.dtype = numbers.out_dtype = DataType::kInt64;
+  numbers.shape.clear();
+  return numbers;
 }
-
-/// Runs in the calling thread: waking other threads would cost system calls.
-ExecutionContext in_this_thread() { return on_cpu(run_inline); }
 
 }  // namespace
 
 LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
                          const TransformChain& chain, const LiveSources& sources,
-                         const LiveOptions& options)
+                         const ImageRows& images, const LiveOptions& options)
     : streams_(streams),
       sources_(sources),
+      images_(images),
       robots_(options.robots),
       kept_queries_(options.kept_queries),
       reference_of_(streams.size()) {
@@ -57,6 +63,12 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   window.source = source;
   window.is_by_row = is_by_row(stream);
   window.asked = stream.offsets;
+  window.is_image = images_.processes(&stream - streams_.data());
+  if (window.is_image) {
+    window.numbers.resize(static_cast<std::size_t>(source->slots()));
+    std::iota(window.numbers.begin(), window.numbers.end(), 1);
+    window.found.resize(stream.offsets.size());
+  }
   return window;
 }
 
@@ -122,6 +134,7 @@ WindowStream LiveWindows::planned(Window& window) const {
   window.steps = window.asked;
   WindowStream made;
   made.spec = stream;
+  if (window.is_image) made.spec = numbers_window(stream);
   made.spec.name = window.name;
   made.spec.offsets = window.asked;
   made.spec.causal = is_live(stream) || window.reference != nullptr;
@@ -136,7 +149,7 @@ WindowStream LiveWindows::planned(Window& window) const {
     const std::vector<std::int32_t>& columns = stream.reference_columns;
     made.reference_columns = array(columns.data(), {static_cast<std::int64_t>(columns.size())});
   }
-  made.values = ConstTensorView(nullptr, stream.dtype, {0, elements_of(stream)});
+  made.values = ConstTensorView(nullptr, made.spec.dtype, {0, elements_of(made.spec)});
   made.times = ConstTensorView(nullptr, DataType::kInt64, {0});
   made.valid = ConstTensorView(nullptr, DataType::kBool, {0});
   if (window.source != nullptr) {
@@ -145,6 +158,9 @@ WindowStream LiveWindows::planned(Window& window) const {
     made.values.shape[0] = robots_ * window.source->slots();
     made.values.strides[0] =
         static_cast<std::int64_t>(window.source->slot_bytes()) / size_of(stream.dtype);
+    if (window.is_image) {
+      made.values = array(std::as_const(window.numbers).data(), {window.source->slots(), 1});
+    }
     made.value_begins = array(&std::as_const(window.value_begin), {1});
     made.times = ConstTensorView(rows.times(), DataType::kInt64, {rows.entries()});
     made.valid = ConstTensorView(rows.valid(), DataType::kBool, {rows.entries()});
@@ -173,7 +189,8 @@ void LiveWindows::plan() {
     WindowOutput& output = outputs.emplace_back();
     const WindowPlace* const place = windows_[i]->place;
     output.values = &outputs;
-    output.row_stride = place == nullptr ? elements_of(*windows_[i]->stream) : place->row_stride;
+    output.row_stride = place == nullptr ? elements_of(streams[i].spec) : place->row_stride;
+    if (windows_[i]->is_image) output.row_stride = 1;
     if (place == nullptr && windows_[i]->reference == nullptr) continue;
     output.is_pad = reinterpret_cast<bool*>(&outputs);
     if (place != nullptr) output.age_ns = anchor_;
@@ -199,6 +216,7 @@ const LiveWindows::Window& LiveWindows::reference_of(const Window& window) const
 /// The position of a robot's values, as the plan counts it: in elements, or in bytes where rows are
 /// copied.
 std::int64_t LiveWindows::value_begin(const Window& window, std::int64_t robot) {
+  if (window.is_image) return 0;
   const LiveSource& source = *window.source;
   const std::int64_t bytes =
       robot * source.slots() * static_cast<std::int64_t>(source.slot_bytes());
@@ -232,11 +250,33 @@ void LiveWindows::point_to(std::size_t number, std::int64_t slot, std::int64_t r
   if (window.relative_to >= 0) point_to_reference(number, robot, now_ns);
   const WindowPlace& place = *window.place;
   const std::int64_t steps = robot * align.targets;
-  align.out = window.values != nullptr
-                  ? window.values
-                  : out + place.values + steps * align.out_target_stride * size_of(align.out_type);
+  align.out = window.is_image ? reinterpret_cast<std::byte*>(window.found.data())
+                              : values_of(window, robot, out);
   align.out_valid = reinterpret_cast<bool*>(out + place.is_pad) + steps;
   align.out_age = reinterpret_cast<std::int64_t*>(out + place.age) + steps;
+}
+
+/// The address of a robot's values of a window of the output.
+std::byte* LiveWindows::values_of(const Window& window, std::int64_t robot, std::byte* out) const {
+  if (window.values != nullptr) return window.values;
+  const LiveStream& stream = *window.stream;
+  const auto steps = robot * static_cast<std::int64_t>(stream.offsets.size());
+  return out + window.place->values + steps * window.place->row_stride * size_of(stream.out_dtype);
+}
+
+/// Writes a robot's window of images, whose numbers have been computed.
+void LiveWindows::copy_images(const Window& window, std::int64_t robot, std::byte* out) const {
+  const LiveSource& source = *window.source;
+  const std::size_t bytes = row_bytes(*window.stream);
+  std::byte* to = values_of(window, robot, out);
+  for (const std::int64_t number : window.found) {
+    const auto slot = static_cast<std::size_t>(robot * source.slots() + number - 1);
+    std::memcpy(to,
+                number == 0 ? images_.black(window.stream - streams_.data())
+                            : source.values() + slot * source.slot_bytes(),
+                bytes);
+    to += bytes;
+  }
 }
 
 /// Points the plan to a robot's rows of a window's reference.
@@ -275,6 +315,9 @@ void LiveWindows::make(const Selection& selection, std::int64_t slot, std::int64
     if (call.relatives != nullptr) call.relatives += begin;
     call.count = static_cast<std::int64_t>(i - begin);
     make_batch_on_cpu(call, in_this_thread());
+    for (std::size_t number = begin; number < i; ++number) {
+      if (windows_[number]->is_image) copy_images(*windows_[number], robot, out);
+    }
   }
 }
 

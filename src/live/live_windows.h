@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "live/image_rows.h"
 #include "live/live_source.h"
 #include "live/memory.h"
 #include "live/output_layout.h"
@@ -24,13 +25,17 @@ namespace robocache {
 ///
 /// Besides the windows of the output, each reference of `undo` has a window of a single step at the
 /// anchor, which is written to memory of this object, for each of the last queries.
+///
+/// A window of processed images is a window of the numbers of their slots, like that of JPEG frames
+/// in the loader: the images with these numbers are then copied.
 class LiveWindows {
  public:
   /// Throws ValueError and TypeError as the loader does, for streams that are not live too.
-  /// `streams` (validated), `layout`, `chain` and `sources` must outlive this object and keep their
-  /// addresses.
+  /// `streams` (validated and processed), `layout`, `chain`, `sources` and `images` must outlive
+  /// this object and keep their addresses.
   LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
-              const TransformChain& chain, const LiveSources& sources, const LiveOptions& options);
+              const TransformChain& chain, const LiveSources& sources, const ImageRows& images,
+              const LiveOptions& options);
   LiveWindows(const LiveWindows&) = delete;
   LiveWindows& operator=(const LiveWindows&) = delete;
 
@@ -69,6 +74,9 @@ class LiveWindows {
     const WindowPlace* place = nullptr;  // in the output; null for a reference
     std::byte* values = nullptr;         // the input of its transforms; null: the output
     Reference* reference = nullptr;      // for `undo`; else null
+    bool is_image = false;               // of processed images
+    std::vector<std::int64_t> numbers;   // of images: [slots], from 1 on
+    std::vector<std::int64_t> found;     // [K] the numbers of the window's rows; 0: zeros
     // The index of the window that this one is relative to, or -1; and that window's row offsets
     // and value begin.
     std::int32_t relative_to = -1;
@@ -84,6 +92,8 @@ class LiveWindows {
   void plan();
   const Window& reference_of(const Window& window) const;
   static std::int64_t value_begin(const Window& window, std::int64_t robot);
+  std::byte* values_of(const Window& window, std::int64_t robot, std::byte* out) const;
+  void copy_images(const Window& window, std::int64_t robot, std::byte* out) const;
   bool is_selected(const Selection& selection, std::size_t number) const;
   void point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns);
   void point_to(std::size_t number, std::int64_t slot, std::int64_t robot, std::int64_t now_ns,
@@ -91,6 +101,7 @@ class LiveWindows {
 
   const std::vector<LiveStream>& streams_;
   const LiveSources& sources_;
+  const ImageRows& images_;
   std::int64_t robots_, kept_queries_;
   std::vector<std::unique_ptr<Reference>> references_;
   std::vector<const Reference*> reference_of_;  // [streams]

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "live/buffer_rows.h"
+#include "live/image_rows.h"
 #include "live/live_batch.h"
 #include "live/spec_transforms.h"
 #include "robocache/policy_spec.h"
@@ -99,8 +100,8 @@ PolicySpec read_spec(const Value& root) {
   for (const Value& transform : root.member("transforms").items()) {
     spec.transforms.push_back(read_transform(transform, static_cast<int>(version)));
   }
-  plan_live_batch(spec.streams, spec.concat, spec.transforms, spec.dataset_index.has_value(),
-                  root.name());
+  plan_live_batch(processed_streams(spec.streams), spec.concat, spec.transforms,
+                  spec.dataset_index.has_value(), root.name());
   return spec;
 }
 

@@ -5,7 +5,8 @@
 namespace robocache {
 
 Inverse::Inverse(const LiveStream& stream)
-    : exists_(is_computed(stream) && !stream.channels_first), count_(elements_of(stream)) {
+    : exists_(is_computed(stream) && !stream.channels_first && !stream.image),
+      count_(elements_of(stream)) {
   const bool is_plain =
       stream.subtract.empty() && stream.multiply.empty() && stream.relative_to.empty();
   if (!exists_ || is_plain) return;

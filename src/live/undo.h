@@ -16,8 +16,8 @@ class Inverse {
   /// Computes the inverse of a validated stream.
   explicit Inverse(const LiveStream& stream);
 
-  /// Whether the inverse exists: it does not for images whose channels come first, nor for types
-  /// that are copied as bytes.
+  /// Whether the inverse exists: it does not for images whose channels come first or that are
+  /// processed, nor for types that are copied as bytes.
   bool exists() const { return exists_; }
   std::int64_t channels() const { return count_; }
 

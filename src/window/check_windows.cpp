@@ -207,6 +207,9 @@ class Checker {
     if (of.outside == Outside::kNan) {
       refuse("outside", "\"hold\", \"zero\" or \"extrapolate\" with image");
     }
+    if (!is_by_row(of) && (!of.layout.empty() || !copies_rows(of.method))) {
+      refuse("method", "\"previous\" or \"nearest\" with image, whose frames are not mixed");
+    }
   }
 
   void check_output() const {

@@ -65,6 +65,16 @@ WindowSpec base_window(const WindowSpec& window) {
   return base;
 }
 
+WindowSpec processed_window(const WindowSpec& window) {
+  if (!window.image) return window;
+  WindowSpec processed = base_window(window);
+  processed.dtype = processed.out_dtype = window.out_dtype;
+  processed.shape = output_shape(window);
+  processed.channels.clear();
+  processed.encoding.reset();
+  return processed;
+}
+
 bool is_live(const WindowSpec& window) {
   return std::all_of(window.offsets.begin(), window.offsets.end(),
                      [](std::int64_t offset) { return offset <= 0; });

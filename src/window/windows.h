@@ -39,6 +39,9 @@ std::vector<std::int64_t> output_shape(const WindowSpec& window);
 /// windows themselves.
 WindowSpec base_window(const WindowSpec& window);
 
+/// The window of rows that are what an image operation wrote; the window itself without one.
+WindowSpec processed_window(const WindowSpec& window);
+
 /// Whether no offset lies past the anchor, so that a robot can compute the window live.
 bool is_live(const WindowSpec& window);
 

@@ -21,6 +21,7 @@ std::string LiveProblem::text() const {
     for (const Run& run : stream.layout) {
       text << " " << static_cast<int>(run.method) << "x" << run.channels;
     }
+    if (stream.image) text << ", image of " << stream.image->height << " x " << stream.image->width;
     text << ", latency " << stream.latency_ns << ", outside " << static_cast<int>(stream.outside)
          << ", " << stream.buffer_rows << " rows";
     if (!stream.relative_to.empty()) text << ", relative to " << stream.relative_to;
@@ -77,7 +78,7 @@ void fill_window(LiveStream& stream, std::int64_t tick, Random& random) {
   if (stream.timeline == Timeline::kRows) return;
   stream.outside = random.pick(
       {Outside::kHold, Outside::kHold, Outside::kZero, Outside::kNan, Outside::kExtrapolate});
-  if (stream.outside == Outside::kNan && !is_floating_type(stream.out_dtype)) {
+  if (stream.outside == Outside::kNan && (stream.image || !is_floating_type(stream.out_dtype))) {
     stream.outside = Outside::kZero;
   }
   if (random.one_in(2)) stream.max_gap_ns = tick * random.below(4);
@@ -85,12 +86,44 @@ void fill_window(LiveStream& stream, std::int64_t tick, Random& random) {
   if (has_method(stream, Method::kMean)) stream.mean_window_ns = tick * random.below(12) / 2;
 }
 
+ImageSpec random_image(const LiveStream& stream, Random& random) {
+  ImageSpec image;
+  image.mode = random.pick({ResizeMode::kStretch, ResizeMode::kPad, ResizeMode::kCrop});
+  image.filter =
+      random.pick({ResizeFilter::kBilinear, ResizeFilter::kNearest, ResizeFilter::kMasked});
+  const auto side = [&](std::int64_t most) {
+    return static_cast<std::int32_t>(1 + random.below(most));
+  };
+  if (random.one_in(2)) {
+    image.height = side(12);
+    image.width = side(12);
+  }
+  if (random.one_in(2)) {
+    image.crop_height = side(stream.shape[0]);
+    image.crop_width = side(stream.shape[1]);
+    image.crop_top = side(stream.shape[0] - image.crop_height + 1) - 1;
+    image.crop_left = side(stream.shape[1] - image.crop_width + 1) - 1;
+  }
+  if (random.one_in(3)) image.center = random.between(0.1, 1);
+  return image;
+}
+
 LiveStream random_stream(std::int64_t number, std::int64_t tick, bool is_image, Random& random) {
   LiveStream stream;
   stream.name = "stream" + std::to_string(number);
   stream.timeline = random.one_in(3) ? Timeline::kRows : Timeline::kTime;
   const std::int64_t channels = random.pick<std::int64_t>({1, 2, 3, 4, 7, 16, 300});
-  if (is_image) {
+  if (is_image && random.one_in(2)) {
+    stream.dtype =
+        random.pick({DataType::kUInt8, DataType::kUInt16, DataType::kFloat16, DataType::kFloat32});
+    stream.shape = {1 + random.below(6), 1 + random.below(9)};
+    if (random.one_in(2)) stream.shape.push_back(random.pick<std::int64_t>({1, 3, 4}));
+    stream.channels_first = random.one_in(2);
+    stream.method = random.pick({Method::kPrevious, Method::kNearest});
+    stream.out_dtype = random.pick({stream.dtype, DataType::kUInt8, DataType::kFloat16,
+                                    DataType::kBFloat16, DataType::kFloat32});
+    stream.image = random_image(stream, random);
+  } else if (is_image) {
     stream.dtype = DataType::kUInt8;
     stream.channels_first = true;
     stream.shape = {1 + random.below(6), 1 + random.below(9), random.pick<std::int64_t>({1, 3, 4})};
@@ -109,9 +142,10 @@ LiveStream random_stream(std::int64_t number, std::int64_t tick, bool is_image, 
     if (random.one_in(3)) stream.layout = random_layout(channels, random);
   }
   fill_window(stream, tick, random);
-  const std::int64_t scales = is_image ? stream.shape[2] : elements_of(stream);
+  const std::int64_t colors = stream.shape.size() == 3 ? stream.shape[2] : 1;
+  const std::int64_t scales = is_image ? colors : elements_of(stream);
   for (std::vector<double>* scale : {&stream.subtract, &stream.multiply}) {
-    if (!is_computed(stream.dtype) || random.one_in(2)) continue;
+    if ((!stream.image && !is_computed(stream.dtype)) || random.one_in(2)) continue;
     for (std::int64_t i = 0; i < scales; ++i) scale->push_back(random.between(-2, 2));
   }
   return stream;
@@ -147,7 +181,8 @@ Bytes random_row(const LiveStream& stream, Random& random) {
     return row.bytes();
   }
   Bytes bytes(static_cast<std::size_t>(elements * size_of(stream.dtype)));
-  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random.below(2));
+  const std::int64_t values = stream.dtype == DataType::kBool ? 2 : 256;
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random.below(values));
   return bytes;
 }
 

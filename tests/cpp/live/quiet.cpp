@@ -112,6 +112,23 @@ std::vector<LiveStream> streams() {
     camera.rate = 30;
   }
   made.back().encoding = robocache::ImageEncoding{90, robocache::JpegSampling::k420};
+  LiveStream resized = made.back();  // encoded, too
+  resized.name = "resized";
+  resized.out_dtype = DataType::kFloat32;
+  resized.channels_first = true;
+  resized.image.emplace();
+  resized.image->height = resized.image->width = 20;
+  resized.image->mode = robocache::ResizeMode::kPad;
+  resized.image->center = 0.9;
+  LiveStream depth = resized;
+  depth.name = "depth";
+  depth.dtype = DataType::kUInt16;
+  depth.shape = {kSide, kSide};
+  depth.encoding.reset();
+  depth.channels_first = false;
+  depth.image->filter = robocache::ResizeFilter::kMasked;
+  made.push_back(resized);
+  made.push_back(depth);
   LiveStream& relative = add("relative", Method::kAngle);
   relative.relative_to = "mean";
   relative.reference_columns = {3, -1, 1, 0};

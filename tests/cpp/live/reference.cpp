@@ -257,6 +257,39 @@ std::vector<LiveRow> LiveReference::seen(std::size_t stream, std::int64_t robot,
   return rows;
 }
 
+/// Writes a robot's window of images, of the source frames that the window has.
+void LiveReference::process(const LiveAligner& aligner, const LiveStream& stream,
+                            std::int64_t robot, const Bytes& frames, Bytes& out) const {
+  const auto steps = static_cast<std::int64_t>(stream.offsets.size());
+  const std::int64_t channels = stream.shape.size() == 3 ? stream.shape[2] : 1;
+  const LiveArray& array = array_of(aligner, stream.name);
+  std::int64_t row = 1;
+  for (std::size_t axis = stream.has_axis ? 2 : 1; axis < array.shape.size(); ++axis) {
+    row *= array.shape[axis];
+  }
+  const std::int64_t pixels = row / channels;
+  ImageWindow window;
+  window.spec = *stream.image;
+  window.frames = ConstTensorView(frames.data(), stream.dtype,
+                                  {steps, stream.shape[0], stream.shape[1], channels});
+  window.frames_per_sample = steps;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    if (!stream.subtract.empty()) window.subtract[c] = stream.subtract[c];
+    if (!stream.multiply.empty()) window.multiply[c] = stream.multiply[c];
+  }
+  window.channels_first = stream.channels_first;
+  const std::int64_t height = stream.image->height > 0        ? stream.image->height
+                              : stream.image->crop_height > 0 ? stream.image->crop_height
+                                                              : stream.shape[0];
+  const std::int64_t width = pixels / height;
+  void* const to = out.data() + array.offset + robot * steps * row * size_of(stream.out_dtype);
+  window.out = stream.channels_first
+                   ? TensorView(to, stream.out_dtype, {steps, channels, height, width})
+                   : TensorView(to, stream.out_dtype, {steps, height, width, channels});
+  Bytes workspace(process_images_workspace_bytes({window}, DeviceType::kCpu));
+  process_images({window}, 1, {}, {workspace.data(), workspace.size()}, on_cpu());
+}
+
 Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::int64_t>& now_ns) {
   Bytes out(aligner.output_bytes(), kGap);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -267,8 +300,15 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
     }
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    const LiveStream& stream = streams_[i];
+    LiveStream stream = streams_[i];
     if (reaches_ahead(stream)) continue;
+    if (stream.image) {  // the source frames
+      stream.image.reset();
+      stream.out_dtype = stream.dtype;
+      stream.channels_first = false;
+      stream.subtract.clear();
+      stream.multiply.clear();
+    }
     // Where its columns are.
     std::string key = stream.name;
     std::int64_t before = 0;
@@ -308,8 +348,11 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
       std::vector<WindowStream> windows;
       for (const Recording& each : recordings) windows.push_back(each.view());
       const BatchPlan plan(windows, array(anchor, {1, 2}), array(episode, {1, 4}), {}, on_cpu());
-      unsigned char* const values =
-          out.data() + array_of(aligner, key).offset + (r * steps * columns + before) * bytes;
+      const bool is_image = streams_[i].image.has_value();
+      Bytes frames(static_cast<std::size_t>(is_image ? steps * columns * bytes : 0));
+      unsigned char* const values = is_image ? frames.data()
+                                             : out.data() + array_of(aligner, key).offset +
+                                                   (r * steps * columns + before) * bytes;
       const WindowOutput output{
           values, columns,
           reinterpret_cast<bool*>(out.data() + array_of(aligner, stream.name + "_is_pad").offset) +
@@ -323,6 +366,7 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
       const WindowOutput outputs[] = {output,
                                       {elsewhere.data(), last.values.shape[1], nullptr, nullptr}};
       plan.gather(&index, 1, outputs, {}, on_cpu());
+      if (is_image) process(aligner, streams_[i], r, frames, out);
     }
   }
   return out;

@@ -41,6 +41,8 @@ class LiveReference {
   void take(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
   bool is_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
   bool is_off_rate(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
+  void process(const LiveAligner& aligner, const LiveStream& stream, std::int64_t robot,
+               const Bytes& frames, Bytes& out) const;
   LiveStatus judge(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
   std::vector<LiveRow> seen(std::size_t stream, std::int64_t robot, std::int64_t now_ns);
   Held& held(std::int64_t stream, std::int64_t robot);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "robocache/jpeg.h"
@@ -25,9 +26,11 @@ using robocache::LiveStats;
 using robocache::LiveStatus;
 using robocache::LiveStream;
 
-constexpr std::int64_t kCamera = 4;  // of JPEG frames; those before it are of numbers
-constexpr std::int64_t kStreams = kCamera + 1;
+constexpr std::int64_t kCamera = 4;   // of JPEG frames; those before it are of numbers
+constexpr std::int64_t kResized = 5;  // likewise, resized
+constexpr std::int64_t kStreams = kResized + 1;
 constexpr std::int32_t kSide = 16;
+constexpr std::int32_t kResizedSide = 9;
 constexpr std::int64_t kRobots = 2;
 constexpr std::int64_t kChannels = 24;
 constexpr std::int64_t kStepNs = 1000;
@@ -51,6 +54,11 @@ std::vector<LiveStream> streams() {
   camera.method = robocache::Method::kPrevious;
   camera.buffer_rows = 8;
   camera.ring_rows = 4;
+  LiveStream resized = camera;
+  resized.name = "resized";
+  resized.image.emplace();
+  resized.image->height = resized.image->width = kResizedSide;
+  made.push_back(resized);
   return made;
 }
 
@@ -82,14 +90,15 @@ void produce(LiveAligner& aligner, std::int64_t stream, std::int64_t robot,
 }
 
 /// Same, of JPEG files; each fourth is cut short, and refused.
-void produce_frames(LiveAligner& aligner, std::int64_t robot, const std::atomic<bool>& is_over,
-                    std::atomic<std::int64_t>& newest, std::int64_t& pushed) {
+void produce_frames(LiveAligner& aligner, std::int64_t stream, std::int64_t robot,
+                    const std::atomic<bool>& is_over, std::atomic<std::int64_t>& newest,
+                    std::int64_t& pushed) {
   const std::vector<std::vector<std::uint8_t>> files = frames();
   for (std::size_t n = 1; !is_over.load(std::memory_order_relaxed); ++n) {
     const std::vector<std::uint8_t>& file = files[n % files.size()];
     const std::size_t size = n % 4 == 0 ? file.size() / 2 : file.size();
     const std::int64_t now = newest.load(std::memory_order_relaxed);
-    if (aligner.push_jpeg(kCamera, now, file.data(), size, robot) == LiveStatus::kOk) ++pushed;
+    if (aligner.push_jpeg(stream, now, file.data(), size, robot) == LiveStatus::kOk) ++pushed;
     std::this_thread::yield();
   }
 }
@@ -107,10 +116,14 @@ bool is_whole(const LiveAligner& aligner, const std::vector<std::byte>& out) {
       }
     }
   }
-  const std::byte* image = out.data() + aligner.outputs()[kCamera].offset;
-  for (std::int64_t r = 0; r < kRobots; ++r, image += kSide * kSide) {
-    for (std::size_t i = 0; i < kSide * kSide; ++i) {
-      if (image[i] != image[0]) return false;
+  for (const auto& [camera, side] : {std::pair{kCamera, kSide}, {kResized, kResizedSide}}) {
+    const std::byte* image =
+        out.data() + aligner.outputs()[static_cast<std::size_t>(camera)].offset;
+    const auto pixels = static_cast<std::size_t>(side * side);
+    for (std::int64_t r = 0; r < kRobots; ++r, image += pixels) {
+      for (std::size_t i = 0; i < pixels; ++i) {
+        if (image[i] != image[0]) return false;
+      }
     }
   }
   return true;
@@ -130,8 +143,8 @@ int main(int count, char** words) {
   for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
     producers.emplace_back([&, i] {
       std::int64_t& count = pushed[static_cast<std::size_t>(i)];
-      if (i / kRobots == kCamera) {
-        produce_frames(aligner, i % kRobots, is_over, newest, count);
+      if (i / kRobots >= kCamera) {
+        produce_frames(aligner, i / kRobots, i % kRobots, is_over, newest, count);
       } else {
         produce(aligner, i / kRobots, i % kRobots, is_over, newest, count);
       }
@@ -158,8 +171,8 @@ int main(int count, char** words) {
   for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
     ++pushed[static_cast<std::size_t>(i)];
     const LiveStatus status =
-        i / kRobots == kCamera
-            ? aligner.push_jpeg(kCamera, last_ns, file.data(), file.size(), i % kRobots)
+        i / kRobots >= kCamera
+            ? aligner.push_jpeg(i / kRobots, last_ns, file.data(), file.size(), i % kRobots)
             : aligner.push(i / kRobots, last_ns, last, sizeof last, i % kRobots);
     is_good = is_good && status == LiveStatus::kOk;
   }
