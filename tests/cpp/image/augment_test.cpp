@@ -377,7 +377,7 @@ TEST_F(AugmentErrors, OfSubsetsAndKinds) {
 
 TEST_F(AugmentErrors, OfWindows) {
   AugmentPlan plan = plan_of({step_of(AugmentKind::kCrop, 2, 2)});
-  std::vector<std::uint8_t> pixels(2 * 4 * 4 * 3);
+  std::vector<std::uint8_t> pixels(96);
   std::vector<std::uint8_t> made(pixels.size());
   ImageWindow window;
   window.augment = &plan;
