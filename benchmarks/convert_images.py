@@ -35,13 +35,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
-import machine
 import readers
 import robocache as rc
-from frames import scene
 from robocache.jpeg.frames import index_frames
 from robocache.readers.rlds.tfrecord import masked_crc
 from robocache.store.library import crc32
@@ -72,6 +69,8 @@ def pictures(folder: Path | None, width: int, height: int) -> list[Image.Image]:
     if folder is not None:
         found = [Image.open(path).convert("RGB") for path in sorted(folder.glob("*.jpg"))]
     else:
+        from frames import scene  # imports torch: workers, which import this file, need none
+
         found = [Image.fromarray(scene(seed)) for seed in range(DISTINCT)]
     return [image.resize((width, height), Image.Resampling.LANCZOS) for image in found]
 
@@ -340,6 +339,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, help="a JSON file of the results")
     arguments = parser.parse_args()
+    import torch
+
+    import machine
+
     results: dict[str, Any] = {
         "environment": machine.environment(torch.device("cpu"), False),
         "command": sys.argv[1:],
