@@ -205,16 +205,24 @@ __device__ void write_turned(const Tile& tile, const Finisher* finish,
        first += 2 * kStepRows) {
     const std::int32_t v[2] = {first, min(first + kStepRows, tile.end_v - 1)};
     PixelPair pairs[2] = {};
+    const auto sample_all = [&](const auto& sample_at) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const float x = position(sampling.map, columns[k % 2], v[k / 2]);
-      const float y = position(sampling.map + 3, columns[k % 2], v[k / 2]);
-      if (inner) {
-        sample_staged(stage, box, inner_tap(x), inner_tap(y), scale, pairs[k / 2], k % 2);
-      } else if (is_on(sampling.x, x) && is_on(sampling.y, y)) {
-        sample_staged(stage, box, turned_tap(sampling.x, x), turned_tap(sampling.y, y), scale,
-                      pairs[k / 2], k % 2);
+      for (int k = 0; k < 4; ++k) {
+        const float x = position(sampling.map, columns[k % 2], v[k / 2]);
+        const float y = position(sampling.map + 3, columns[k % 2], v[k / 2]);
+        sample_at(x, y, pairs[k / 2], k % 2);
       }
+    };
+    if (inner) {
+      sample_all([&](float x, float y, PixelPair& pair, int k) {
+        sample_staged(stage, box, inner_tap(x), inner_tap(y), scale, pair, k);
+      });
+    } else {
+      sample_all([&](float x, float y, PixelPair& pair, int k) {
+        if (!is_on(sampling.x, x) || !is_on(sampling.y, y)) return;
+        sample_staged(stage, box, turned_tap(sampling.x, x), turned_tap(sampling.y, y), scale, pair,
+                      k);
+      });
     }
     change_pairs(tile, u, v, pairs);
     writer.write(finish, pairs[0], u, v[0]);
