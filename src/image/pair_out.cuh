@@ -77,19 +77,31 @@ inline Finisher make_finisher(double unit, double subtract, double multiply) {
           static_cast<float>(multiply * unit * (1 + 0x1p-21))};
 }
 
-/// The elements of the values of a channel of two pixels.
+/// The elements of two pixels, a word for each channel.
 template <typename Out>
-__device__ typename PairOf<Out>::Word finish_pair(const Finisher& by, const float (&x)[2]) {
+__device__ void finish_pair(const Finisher* finish, const PixelPair& pair,
+                            typename PairOf<Out>::Word (&words)[3]) {
   if constexpr (sizeof(Out) < 4) {
-    // The errors: 2^-24 of each difference, factor and product, and 2^-32 of the sum's tail.
-    const float a = (x[0] - by.high) - by.low;
-    const float b = (x[1] - by.high) - by.low;
-    const auto bound_1 = PairOf<Out>::round(a * by.multiply_1, b * by.multiply_1);
-    const auto bound_2 = PairOf<Out>::round(a * by.multiply_2, b * by.multiply_2);
-    if (bound_1 == bound_2 && fabsf(a) >= by.least && fabsf(b) >= by.least) return bound_1;
+    bool is_sure = true;
+#pragma unroll
+    for (int c = 0; c < 3; ++c) {
+      // The errors: 2^-24 of each difference, factor and product, and 2^-32 of the sum's tail.
+      const Finisher& by = finish[c];
+      const float a = (pair.values[c][0] - by.high) - by.low;
+      const float b = (pair.values[c][1] - by.high) - by.low;
+      words[c] = PairOf<Out>::round(a * by.multiply_1, b * by.multiply_1);
+      const auto other = PairOf<Out>::round(a * by.multiply_2, b * by.multiply_2);
+      is_sure = is_sure & (words[c] == other) & (fabsf(a) >= by.least) & (fabsf(b) >= by.least);
+    }
+    if (is_sure) return;
   }
-  return PairOf<Out>::join(finished<Out>(x[0], by.unit, by.subtract, by.multiply),
-                           finished<Out>(x[1], by.unit, by.subtract, by.multiply));
+#pragma unroll
+  for (int c = 0; c < 3; ++c) {
+    const Finisher& by = finish[c];
+    words[c] =
+        PairOf<Out>::join(finished<Out>(pair.values[c][0], by.unit, by.subtract, by.multiply),
+                          finished<Out>(pair.values[c][1], by.unit, by.subtract, by.multiply));
+  }
 }
 
 /// Where the pairs of a frame are written.
@@ -118,20 +130,20 @@ struct PairWriter {
     const std::int64_t place = std::int64_t{v} * width + u;
     const auto& x = pair.values;
     if (is_aligned) {
-      if (channels_first) {
-#pragma unroll
-        for (int c = 0; c < 3; ++c) {
-          __stcs(reinterpret_cast<Word*>(image + c * pixels + place),
-                 finish_pair<Out>(finish[c], x[c]));
-        }
-        return;
-      }
       union {
         Word words[3];
         Out elements[6];
       } planes, row;
+      finish_pair<Out>(finish, pair, planes.words);
+      if (channels_first) {
+        Out* to = image + place;
 #pragma unroll
-      for (int c = 0; c < 3; ++c) planes.words[c] = finish_pair<Out>(finish[c], x[c]);
+        for (int c = 0; c < 3; ++c) {
+          __stcs(reinterpret_cast<Word*>(to), planes.words[c]);
+          to += pixels;
+        }
+        return;
+      }
 #pragma unroll
       for (int i = 0; i < 6; ++i) row.elements[i] = planes.elements[i % 3 * 2 + i / 3];
 #pragma unroll

@@ -76,6 +76,7 @@ struct Tile {
   std::int64_t n;
   const std::uint8_t* frame;
   std::int32_t u, v, end_u, end_v;
+  bool is_erased;  // whether the erased rectangle has pixels of the tile
 
   /// The thread's first pixel in the rows of a step.
   __device__ std::int32_t thread_u() const {
@@ -90,46 +91,50 @@ __device__ __noinline__ float noisy_value(const FrameRecipe& recipe, float x, st
   return noisy(recipe, x, index);
 }
 
-/// Changes the colors of a pair, adds noise and erases.
-__device__ inline void change_pair(const Tile& tile, std::int32_t u, std::int32_t v,
-                                   PixelPair& pair) {
+/// Changes the colors of pairs in the column u and kCount rows, adds noise and erases.
+template <int kCount>
+__device__ void change_pairs(const Tile& tile, std::int32_t u, const std::int32_t (&v)[kCount],
+                             PixelPair (&pairs)[kCount]) {
   const FrameRecipe& recipe = tile.recipe;
-  float (&x)[3][2] = pair.values;
   for (std::int32_t i = 0; i < recipe.steps; ++i) {
     const PreparedStep step = recipe.colors[i];
     with_kind(step.kind, [&](auto kind) {
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const Rgb made = changed<decltype(kind)::kValue>(step, {x[0][k], x[1][k], x[2][k]});
-        x[0][k] = made.r;
-        x[1][k] = made.g;
-        x[2][k] = made.b;
+      for (int k = 0; k < 2 * kCount; ++k) {
+        float (&x)[3][2] = pairs[k / 2].values;
+        const int j = k % 2;
+        const Rgb made = changed<decltype(kind)::kValue>(step, {x[0][j], x[1][j], x[2][j]});
+        x[0][j] = made.r;
+        x[1][j] = made.g;
+        x[2][j] = made.b;
       }
     });
   }
   if (recipe.noise > 0) {
-    const auto first = static_cast<std::uint32_t>(v * tile.plan.out_width + u) * 3;
 #pragma unroll
-    for (int i = 0; i < 6; ++i) {
-      float& value = x[i % 3][i / 3];
-      value = noisy_value(recipe, value, first + static_cast<std::uint32_t>(i));
+    for (int i = 0; i < 6 * kCount; ++i) {
+      const auto first = static_cast<std::uint32_t>(v[i / 6] * tile.plan.out_width + u) * 3;
+      float& value = pairs[i / 6].values[i % 3][i % 6 / 3];
+      value = noisy_value(recipe, value, first + static_cast<std::uint32_t>(i % 6));
     }
   }
-  if (v >= recipe.erase[0] && v < recipe.erase[2]) {
+  if (!tile.is_erased) return;
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      if (u + k < recipe.erase[1] || u + k >= recipe.erase[3]) continue;
+  for (int k = 0; k < 2 * kCount; ++k) {
+    const std::int32_t row = v[k / 2];
+    const std::int32_t column = u + k % 2;
+    if (row < recipe.erase[0] || row >= recipe.erase[2]) continue;
+    if (column < recipe.erase[1] || column >= recipe.erase[3]) continue;
 #pragma unroll
-      for (int c = 0; c < 3; ++c) x[c][k] = recipe.erase_value[c];
-    }
+    for (int c = 0; c < 3; ++c) pairs[k / 2].values[c][k % 2] = recipe.erase_value[c];
   }
 }
 
 /// `turned_tap` where neither end of the axis is near.
 __device__ inline TurnedTap inner_tap(float x) {
-  const float t = x - 0.5f;
-  const std::int32_t first = round_to_int(t - 0.5f);
-  return {first, round_to_int((t - static_cast<float>(first)) * 255.0f)};
+  const float first = x + (kRoundingMagic - 1);
+  const float fraction = x - 0.5f - (first - kRoundingMagic);
+  return {rounded_bits(first), round_to_int(fraction * 255.0f)};
 }
 
 /// Whether `inner_tap` is `turned_tap` for all positions between two.
@@ -192,32 +197,36 @@ __device__ void write_turned(const Tile& tile, const Finisher* finish,
   __syncthreads();
   const std::int32_t u = tile.thread_u();
   if (u >= tile.end_u) return;
+  // The second pixel of the last pair of an odd row is not written: it is the first again.
+  const std::int32_t columns[2] = {u, min(u + 1, tile.end_u - 1)};
   const float scale = tile.recipe.scale;
 #pragma unroll 1
-  for (std::int32_t v = tile.v + Tile::thread_row(); v < tile.end_v; v += kStepRows) {
-    PixelPair pair{};
-    if (inner) {
+  for (std::int32_t first = tile.v + Tile::thread_row(); first < tile.end_v;
+       first += 2 * kStepRows) {
+    const std::int32_t v[2] = {first, min(first + kStepRows, tile.end_v - 1)};
+    PixelPair pairs[2] = {};
+    const auto sample_all = [&](const auto& sample_at) {
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const TurnedTap j = inner_tap(position(sampling.map, u + k, v));
-        const TurnedTap i = inner_tap(position(sampling.map + 3, u + k, v));
-        // The second pixel of the last pair of an odd row is not written.
-        const bool exists = u + k < tile.end_u;
-        sample_staged(stage, box, exists ? j : TurnedTap{box.left, 0},
-                      exists ? i : TurnedTap{box.top, 0}, scale, pair, k);
+      for (int k = 0; k < 4; ++k) {
+        const float x = position(sampling.map, columns[k % 2], v[k / 2]);
+        const float y = position(sampling.map + 3, columns[k % 2], v[k / 2]);
+        sample_at(x, y, pairs[k / 2], k % 2);
       }
+    };
+    if (inner) {
+      sample_all([&](float x, float y, PixelPair& pair, int k) {
+        sample_staged(stage, box, inner_tap(x), inner_tap(y), scale, pair, k);
+      });
     } else {
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const float x = position(sampling.map, u + k, v);
-        const float y = position(sampling.map + 3, u + k, v);
-        if (u + k >= tile.end_u || !is_on(sampling.x, x) || !is_on(sampling.y, y)) continue;
+      sample_all([&](float x, float y, PixelPair& pair, int k) {
+        if (!is_on(sampling.x, x) || !is_on(sampling.y, y)) return;
         sample_staged(stage, box, turned_tap(sampling.x, x), turned_tap(sampling.y, y), scale, pair,
                       k);
-      }
+      });
     }
-    change_pair(tile, u, v, pair);
-    writer.write(finish, pair, u, v);
+    change_pairs(tile, u, v, pairs);
+    writer.write(finish, pairs[0], u, v[0]);
+    if (first + kStepRows < tile.end_v) writer.write(finish, pairs[1], u, v[1]);
   }
 }
 
@@ -300,7 +309,8 @@ __device__ bool write_weighted(const Tile& tile, const Finisher* finish,
     stage_pixels(tile.plan, tile.frame, box, stage);
     __syncthreads();
     if (row < rows && u < tile.end_u) {
-      PixelPair pair{};
+      PixelPair pairs[1] = {};
+      PixelPair& pair = pairs[0];
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
         const float x = position(sampling.map, u + k, v + row);
@@ -308,7 +318,7 @@ __device__ bool write_weighted(const Tile& tile, const Finisher* finish,
         if (u + k >= tile.end_u || !is_on(sampling.x, x) || !is_on(sampling.y, y)) continue;
         sample_weighted_staged(sampling, stage, box, x, y, tile.recipe.scale, pair, k);
       }
-      change_pair(tile, u, v + row, pair);
+      change_pairs(tile, u, {v + row}, pairs);
       writer.write(finish, pair, u, v + row);
     }
     __syncthreads();  // before the next step overwrites the stage
@@ -425,7 +435,8 @@ __device__ bool write_straight(const Tile& tile, const Finisher* finish,
     }
     __syncthreads();
     if (row < rows && u < tile.end_u) {
-      PixelPair pair{};
+      PixelPair pairs[1] = {};
+      PixelPair& pair = pairs[0];
       const TapRange taps = row_weights.taps[row];
 #pragma unroll 2
       for (std::int32_t i = taps.begin; i < taps.end; ++i) {
@@ -443,7 +454,7 @@ __device__ bool write_straight(const Tile& tile, const Finisher* finish,
 #pragma unroll
         for (int k = 0; k < 2; ++k) pair.values[c][k] = pair.values[c][k] * tile.recipe.scale;
       }
-      change_pair(tile, u, v + row, pair);
+      change_pairs(tile, u, {v + row}, pairs);
       writer.write(finish, pair, u, v + row);
     }
     __syncthreads();  // before the next step overwrites the memory
@@ -491,7 +502,9 @@ __global__ void __launch_bounds__(kRgbThreads, 4)
                   u,
                   v,
                   min(u + kTileWidth, plan.out_width),
-                  min(v + kTileHeight, plan.out_height)};
+                  min(v + kTileHeight, plan.out_height),
+                  u < recipe.erase[3] && u + kTileWidth > recipe.erase[1] && v < recipe.erase[2] &&
+                      v + kTileHeight > recipe.erase[0]};
   const Finisher* const finish = launch.finish[window][recipe.has_colors];
   const PairWriter<Out> writer(plan, n);
   const bool is_plain = recipe.is_black == 0 && !is_sharpened_frame(recipe, plan);

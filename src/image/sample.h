@@ -187,14 +187,13 @@ struct TurnedTap {
 };
 
 ROBOCACHE_HOST_DEVICE TurnedTap turned_tap(const SampleAxis& axis, float x) {
-  const auto low = static_cast<float>(axis.begin);
-  const auto high = static_cast<float>(axis.end - 1);
-  float t = x - 0.5f;
-  t = t > low ? t : low;
-  t = t < high ? t : high;
-  const std::int32_t rounded = round_to_int(t - 0.5f);
+  const float low = static_cast<float>(axis.begin) + 0.5f;
+  const float high = static_cast<float>(axis.end) - 0.5f;
+  x = x > low ? x : low;
+  x = x < high ? x : high;
+  const std::int32_t rounded = rounded_bits(x + (kRoundingMagic - 1));  // of x - 1
   const std::int32_t first = rounded < axis.end - 2 ? rounded : axis.end - 2;
-  return {first, round_to_int((t - static_cast<float>(first)) * 255.0f)};
+  return {first, round_to_int((x - 0.5f - static_cast<float>(first)) * 255.0f)};
 }
 
 /// The unit of the sums of kTurned.

@@ -60,10 +60,17 @@ double sample_by_definition(const ImageProblem& problem, std::int64_t frame, dou
   double sum = 0;
   double weights = 0;
   bool is_near = false;  // whether there is a measurement
-  for (std::int64_t i = top; i < bottom; ++i) {
+  // Pixels farther away have no weight.
+  const auto first = [](double at, double width, std::int64_t least) {
+    return std::max(least, static_cast<std::int64_t>(at - width) - 2);
+  };
+  const auto last = [](double at, double width, std::int64_t most) {
+    return std::min(most, static_cast<std::int64_t>(at + width) + 3);
+  };
+  for (std::int64_t i = first(y, width_y, top); i < last(y, width_y, bottom); ++i) {
     const double row = 1 - std::abs(static_cast<double>(i) + 0.5 - y) / width_y;
     if (row <= -1e-3) continue;
-    for (std::int64_t j = left; j < right; ++j) {
+    for (std::int64_t j = first(x, width_x, left); j < last(x, width_x, right); ++j) {
       const double column = 1 - std::abs(static_cast<double>(j) + 0.5 - x) / width_x;
       const double value = pixel(i, j);
       const bool is_measured = std::isfinite(value) && value != 0;

@@ -87,6 +87,7 @@ int main() {
   check_transforms();
   check_sampling();
   check_jpeg();
+  check_images();
   std::printf("robocache_gpu_check: %d comparisons with the CPU, %d failures\n",
               tally().comparisons, tally().failures);
   return tally().failures == 0 ? 0 : 1;

@@ -36,6 +36,9 @@ void check_bad_offsets();
 // gpu_check_points.cpp
 void check_sampling();
 
+// gpu_check_images.cpp
+void check_images();
+
 // gpu_check_jpeg.cpp
 void check_jpeg();
 
