@@ -90,6 +90,14 @@ def view(
         float | None,
         typer.Option("--to", metavar="S", help="End, in seconds since the episode's start."),
     ] = None,
+    augment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="Draw a store's images as Loader(augment=PRESET) augments them: openpi, octo, "
+            "lerobot or diffusion_policy.",
+        ),
+    ] = None,
     *,
     options: "ReadOptions",
 ) -> None:
@@ -98,8 +106,12 @@ def view(
     If there are many channels, those that vary most are drawn; --topic selects streams.
 
     With an output that ends in .rrd, writes a recording for Rerun's viewer instead, with images
-    (pip install rerun-sdk).
+    (pip install rerun-sdk). With --augment, draws two frames of each camera of a store, as six
+    epochs of training see them.
     """
-    from robocache.cli.view import run
+    from robocache.cli.view import run, run_augmentation
 
-    run(path, options, episode, output, begin, end)
+    if augment is None:
+        run(path, options, episode, output, begin, end)
+    else:
+        run_augmentation(path, episode, augment, output, begin, end)

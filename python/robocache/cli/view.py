@@ -12,7 +12,8 @@ from robocache.doctor import check_episode
 from robocache.doctor.episode_data import open_data
 from robocache.doctor.finding import Series
 from robocache.readers import ReadOptions
-from robocache.view.figures import PICTURES
+from robocache.store.episode_store import EpisodeStore
+from robocache.view.figures import PICTURES, check_picture
 
 SUFFIXES = (*PICTURES, ".rrd")
 
@@ -63,6 +64,29 @@ def run(
     say(out(), f"wrote {output}")
     for text in left_out:
         say(out(), f"drawn: {text}", indent=2)
+
+
+def run_augmentation(
+    path: Path,
+    index: int,
+    augment: str,
+    output: Path,
+    begin_s: float | None,
+    end_s: float | None,
+) -> None:
+    """Writes the contact sheet of an augmentation, and prints its name."""
+    check_picture("--output", output)
+    for option, seconds in (("--from", begin_s), ("--to", end_s)):
+        if seconds is not None:
+            raise ValueError(f"{option}: expected none beside --augment, got {seconds:g}")
+    store = EpisodeStore(path)
+    count = len(store.episodes)
+    if not -count <= index < count:
+        raise ValueError(f"--episode: expected {-count} to {count - 1}, got {index}")
+    from robocache.view.augmentation import draw_augmentation
+
+    draw_augmentation(store, index % count, augment, output)
+    say(out(), f"wrote {output}")
 
 
 def time_span(
