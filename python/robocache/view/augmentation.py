@@ -79,9 +79,7 @@ def _images(batch: dict[str, Any], cameras: list[str]) -> dict[str, NDArray[Any]
     return {camera: np.asarray(batch[camera][0]) for camera in cameras}
 
 
-def _sheet(
-    cameras: list[str], samples: list[int], columns: list[_Column], title: str
-) -> Figure:
+def _sheet(cameras: list[str], samples: list[int], columns: list[_Column], title: str) -> Figure:
     rows = [(camera, i) for camera in cameras for i in range(len(samples))]
     figure = Figure(figsize=(_CELL * len(columns) + 0.8, _CELL * len(rows) + 0.6), dpi=110)
     axes = figure.subplots(len(rows), len(columns), squeeze=False)
@@ -90,6 +88,7 @@ def _sheet(
             axis.imshow(column.images[i][camera], cmap="gray", vmin=0, vmax=255)
             axis.set_xticks([])
             axis.set_yticks([])
+            axis.spines[:].set_visible(False)
         row[0].set_ylabel(f"{camera}\nsample {samples[i]}", fontsize=7)
     for axis, column in zip(axes[0], columns, strict=True):
         axis.set_title(column.title, fontsize=8)
