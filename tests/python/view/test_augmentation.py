@@ -57,4 +57,5 @@ def test_bad_options(tmp_path: Path, arguments: list[str], message: str) -> None
 def test_a_store_without_images(tmp_path: Path) -> None:
     made = robocache("view", write_store(tmp_path / "store", False), "--augment", "octo")
     assert made.returncode != 0
-    assert "--augment: expected a store with images, got streams arm" in made.stderr.replace("\n", " ")
+    message = "--augment: expected a store with images, got streams arm"
+    assert message in made.stderr.replace("\n", " ")
