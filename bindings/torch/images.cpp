@@ -93,6 +93,7 @@ std::vector<robocache::ImageWindow> windows_of(const RobocacheImageWindow* windo
                                                std::int32_t count, std::int64_t batch,
                                                DeviceType device) {
   std::vector<robocache::ImageWindow> made;
+  made.reserve(static_cast<std::size_t>(count));
   for (std::int32_t i = 0; i < count; ++i) made.push_back(window_of(windows[i], batch, device));
   return made;
 }

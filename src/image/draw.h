@@ -271,7 +271,7 @@ ROBOCACHE_HOST_DEVICE std::int32_t draw_subset(const AugmentPlan& plan, std::int
       if ((taken >> i & 1) == 0) left += static_cast<double>(plan.steps[subset + 1 + i].weight);
     }
     double rest = draws.within(0, left, static_cast<std::uint64_t>(n));
-    std::int32_t choice = -1;
+    std::int32_t choice = 0;
     for (std::int32_t i = 0; i < step.size; ++i) {
       if ((taken >> i & 1) != 0) continue;
       choice = i;

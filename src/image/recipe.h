@@ -103,7 +103,7 @@ ROBOCACHE_HOST_DEVICE std::int32_t grid_size(std::int32_t size) {
 /// The output pixel at place i of a grid: the middle of its part.
 ROBOCACHE_HOST_DEVICE std::int32_t grid_pixel(std::int32_t i, std::int32_t grid,
                                               std::int32_t size) {
-  return static_cast<std::int32_t>((std::int64_t{2} * i + 1) * size / (2 * grid));
+  return static_cast<std::int32_t>((std::int64_t{2} * i + 1) * size / (std::int64_t{2} * grid));
 }
 
 /// The color, 0 to 1, of the source pixel that contains the center of an output pixel.
@@ -124,7 +124,8 @@ ROBOCACHE_HOST_DEVICE Rgb nearest_color(const ImagePlan& plan, const std::uint8_
 
 /// A luma as an integer.
 ROBOCACHE_HOST_DEVICE std::uint32_t fixed_luma(Rgb x, bool is_gray) {
-  return static_cast<std::uint32_t>((is_gray ? x.r : luma(x)) * kMeanUnit + 0.5f);
+  const float shifted = (is_gray ? x.r : luma(x)) * kMeanUnit + 0.5f;
+  return static_cast<std::uint32_t>(shifted);
 }
 
 /// The mean of lumas from their sum.

@@ -24,9 +24,9 @@ ROBOCACHE_HOST_DEVICE Float4 widen_bytes(const std::uint8_t* from) {
   const Bytes none{};
   const Bytes bytes = reinterpret_cast<Bytes>(Words{word, 0, 0, 0});
   const Bytes low =
-      __builtin_shuffle(bytes, none, Bytes{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
+      __builtin_shufflevector(bytes, none, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const Bytes wide =
-      __builtin_shuffle(low, none, Bytes{0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23});
+      __builtin_shufflevector(low, none, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
   return __builtin_convertvector(reinterpret_cast<Ints>(wide), Float4);
 }
 
@@ -163,8 +163,9 @@ class RowSampler {
         for (std::int32_t i = down.begin; i < down.end; ++i) {
           Float4 row{};
           const std::int64_t first = (std::int64_t{i} * frame_.width + across.begin) * 3;
-          for (std::int32_t k = 0; k < count; ++k)
-            row = row + load_word(first + 3 * k) * weights[k];
+          for (std::int32_t k = 0; k < count; ++k) {
+            row = row + load_word(first + std::int64_t{3} * k) * weights[k];
+          }
           total = total + row * tap_weight(sampling_.y, y, i);
         }
         total =
@@ -267,7 +268,7 @@ class RowSampler {
       const std::int32_t count = ends_[u] - begins_[u];
       const std::uint8_t* const pixels = row + std::int64_t{begins_[u]} * kChannels;
       for (std::int32_t k = 0; k < count; ++k) {
-        sum = sum + widen_bytes(pixels + k * kChannels) * weights[k];
+        sum = sum + widen_bytes(pixels + std::int64_t{k} * kChannels) * weights[k];
       }
       weights += count;
       __builtin_memcpy(sums + std::int64_t{u} * 4, &sum, sizeof sum);

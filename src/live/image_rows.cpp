@@ -18,7 +18,7 @@ ImageWindow window_of(const LiveStream& stream) {
   const std::int64_t channels = image_channels(stream);
   const std::vector<std::int64_t> row = output_shape(stream);
   ImageWindow window;
-  window.spec = *stream.image;
+  window.spec = stream.image.value_or(ImageSpec{});
   window.frames =
       ConstTensorView(nullptr, stream.dtype, {1, stream.shape[0], stream.shape[1], channels});
   for (const auto& [numbers, scale] : {std::pair{&stream.subtract, window.subtract},
