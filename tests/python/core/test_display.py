@@ -108,6 +108,7 @@ def make_objects(folder: Path) -> dict[str, Any]:
         "normalization": loader.normalization,
         "one normalization": loader.normalization["wide"],
         "relative": loader.relative,
+        "image": rc.Image(resize=(224, 224), mode="pad", crop=(1, 2, 30, 40), normalize="imagenet"),
         "one relative": rc.Relative("mixed", mask=[True] * CHANNELS),
         "dataset": loader.dataset,
         "stats": loader.stats(),

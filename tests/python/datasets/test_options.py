@@ -170,6 +170,20 @@ def try_transforms(make: Make) -> None:
     assert loader.next()["noise"].tolist() == again.next()["noise"].tolist()
 
 
+def try_augment(make: Make) -> None:
+    if make.__name__ != "from_lerobot":  # its set alone has a camera
+        with pytest.raises(ValueError, match=r"^augment: expected .*image"):
+            make(augment="lerobot")
+        return
+    batch, again, plain = (make(augment=steps).next() for steps in ("lerobot", "lerobot", None))
+    cameras = [
+        key for key in batch if isinstance(batch[key], torch.Tensor) and batch[key].ndim >= 4
+    ]
+    assert cameras
+    assert all(torch.equal(batch[key], again[key]) for key in cameras)
+    assert not all(torch.equal(batch[key], plain[key]) for key in cameras)
+
+
 def try_name(make: Make) -> None:
     assert make(name="a data set").name == "a data set"
 
@@ -191,6 +205,7 @@ TRIED: dict[str, Callable[[Make], None]] = {
     "world_size": try_ranks,
     "reuse_buffers": try_reuse_buffers,
     "transforms": try_transforms,
+    "augment": try_augment,
     "name": try_name,
 }
 
