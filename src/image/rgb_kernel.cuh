@@ -87,7 +87,8 @@ struct Tile {
   }
 };
 
-__device__ __noinline__ float noisy_value(const FrameRecipe& recipe, float x, std::uint32_t index) {
+__device__ __noinline__ inline float noisy_value(const FrameRecipe& recipe, float x,
+                                                 std::uint32_t index) {
   return noisy(recipe, x, index);
 }
 
@@ -463,8 +464,9 @@ __device__ bool write_straight(const Tile& tile, const Finisher* finish,
 }
 
 /// Writes a tile whose frame no other function takes.
-__device__ __noinline__ void write_tile_pixels(const ImagePlan& plan, const FrameRecipe& recipe,
-                                               std::int64_t n, std::int32_t u, std::int32_t v) {
+__device__ __noinline__ inline void write_tile_pixels(const ImagePlan& plan,
+                                                      const FrameRecipe& recipe, std::int64_t n,
+                                                      std::int32_t u, std::int32_t v) {
   for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < kTileWidth * kTileHeight;
        i += kRgbThreads) {
     const std::int32_t column = u + i % kTileWidth;
